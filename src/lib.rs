@@ -2,5 +2,11 @@
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod budget;
+pub mod jitter;
+pub mod policy;
 pub mod reading;
 pub mod units;
+
+pub use budget::LatencyBudget;
+pub use policy::AdmissionPolicy;
