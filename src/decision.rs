@@ -125,6 +125,18 @@ pub enum Failure {
     Permanent,
 }
 
+impl Failure {
+    /// The failure's name in snake case, as events have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Unknown => "unknown",
+            Self::Permanent => "permanent",
+        }
+    }
+}
+
 /// What matters of the logical call so far.
 ///
 /// Made for a first attempt of an idempotent, replayable request; the setters say otherwise.

@@ -14,7 +14,7 @@ use crate::jitter::UpwardJitter;
 
 mod parts;
 
-pub use parts::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy, RetryCharge};
+pub use parts::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy, RetryCharge, RetryOwnership};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -113,6 +113,12 @@ impl AdmissionPolicy {
         self.0.on_spill
     }
 
+    /// What is done about another layer that retries. Default: [`RetryOwnership::Enforce`].
+    #[must_use]
+    pub const fn retry_ownership(&self) -> RetryOwnership {
+        self.0.retry_ownership
+    }
+
     /// The longest time spent on reading the body of a refusal before going on without it. Default: 2 s.
     #[must_use]
     pub const fn body_read_timeout(&self) -> Duration {
@@ -137,6 +143,7 @@ pub struct AdmissionPolicyBuilder {
     mint_idempotency_key: bool,
     attempt_timeout: AttemptTimeout,
     on_spill: OnSpill,
+    retry_ownership: RetryOwnership,
     #[serde(with = "written_duration")]
     body_read_timeout: Duration,
 }
@@ -153,6 +160,7 @@ impl Default for AdmissionPolicyBuilder {
             mint_idempotency_key: false,
             attempt_timeout: AttemptTimeout::default(),
             on_spill: OnSpill::default(),
+            retry_ownership: RetryOwnership::default(),
             body_read_timeout: Duration::from_secs(2),
         }
     }
@@ -222,11 +230,22 @@ impl AdmissionPolicyBuilder {
         self
     }
 
+    /// Sets [`AdmissionPolicy::retry_ownership`].
+    #[must_use]
+    pub const fn retry_ownership(mut self, ownership: RetryOwnership) -> Self {
+        self.retry_ownership = ownership;
+        self
+    }
+
     /// Sets [`AdmissionPolicy::body_read_timeout`]: 1 ms to 1 minute.
     #[must_use]
     pub const fn body_read_timeout(mut self, timeout: Duration) -> Self {
         self.body_read_timeout = timeout;
         self
+    }
+
+    pub(crate) const fn ownership(&self) -> RetryOwnership {
+        self.retry_ownership
     }
 
     /// Checks every value.

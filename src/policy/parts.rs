@@ -162,6 +162,19 @@ pub enum AttemptTimeout {
     Unclamped,
 }
 
+/// What is done about another layer that retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RetryOwnership {
+    /// A conflict is an error, and outside of [`AdmissionClient`](crate::AdmissionClient) each attempt is sealed: nothing
+    /// below can copy it. The costs of sealing are on the page [Who retries?](crate::who_retries).
+    #[default]
+    Enforce,
+    /// A conflict is only an event and a metric, and attempts are not sealed.
+    Report,
+}
+
 /// How a spill-over reaches the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

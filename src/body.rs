@@ -1,0 +1,166 @@
+//! The bodies of refusals: read up to a bound, then given back whole or dropped.
+//!
+//! Reading a refusal's body to its end before a wait lets the connection be used again; dropping it half read
+//! closes the connection. Both the bytes and the time are bounded, since a server may never end its body.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use reqwest::{Body, Response, ResponseBuilderExt as _, Url};
+
+use crate::clock;
+
+/// A response whose body has been read up to a bound.
+pub(crate) struct Peeked {
+    head: http::response::Parts,
+    url: Url,
+    frames: VecDeque<Result<Frame<Bytes>, reqwest::Error>>,
+    rest: Option<Body>,
+    text: Bytes,
+}
+
+impl Peeked {
+    /// Reads at most about `limit` bytes and not past `until`; what is read stays part of the response.
+    pub(crate) async fn read(response: Response, limit: usize, until: Instant) -> Self {
+        let url = response.url().clone();
+        let (head, body) = http::Response::<Body>::from(response).into_parts();
+        let mut peeked = Self { head, url, frames: VecDeque::new(), rest: Some(body), text: Bytes::new() };
+        // The deadline is for the whole of it: a server that trickles must not start it anew with each frame.
+        let _ = clock::until(until, peeked.fill(limit)).await;
+        peeked.text = joined(&peeked.frames, limit);
+        peeked
+    }
+
+    /// A response of which nothing is read.
+    pub(crate) fn unread(response: Response) -> Self {
+        let url = response.url().clone();
+        let (head, body) = http::Response::<Body>::from(response).into_parts();
+        Self { head, url, frames: VecDeque::new(), rest: Some(body), text: Bytes::new() }
+    }
+
+    async fn fill(&mut self, limit: usize) {
+        let mut length = 0_usize;
+        while let Some(body) = self.rest.as_mut() {
+            let frame = body.frame().await;
+            let ended = !matches!(frame, Some(Ok(_)));
+            if let Some(frame) = frame {
+                length = length.saturating_add(data(&frame).map_or(0, Bytes::len));
+                self.frames.push_back(frame);
+            }
+            if ended {
+                self.rest = None;
+            } else if length >= limit {
+                return;
+            }
+        }
+    }
+
+    pub(crate) const fn head(&self) -> &http::response::Parts {
+        &self.head
+    }
+
+    /// The body as far as it is read.
+    pub(crate) const fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// The response as if it had never been looked into: same url, extensions, length and body.
+    pub(crate) fn into_response(self) -> Response {
+        let mut response = http::Response::builder().url(self.url);
+        // The url travels in an extension, which taking over the old ones must not lose.
+        if let Some(extensions) = response.extensions_mut() {
+            let url = std::mem::replace(extensions, self.head.extensions);
+            extensions.extend(url);
+        }
+        if let Some(headers) = response.headers_mut() {
+            *headers = self.head.headers;
+        }
+        let response = response.status(self.head.status).version(self.head.version);
+        let body = match self.rest {
+            Some(body) if self.frames.is_empty() => body,
+            rest => Body::wrap(Replayed { frames: self.frames, rest }),
+        };
+        // The builder can only fail on a bad status or header, and these come from a response.
+        response.body(body).map_or_else(|error| Response::from(impossible(error)), Response::from)
+    }
+}
+
+impl fmt::Debug for Peeked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peeked").field("status", &self.head.status).finish_non_exhaustive()
+    }
+}
+
+fn impossible(_error: http::Error) -> http::Response<Body> {
+    http::Response::new(Body::default())
+}
+
+fn data(frame: &Result<Frame<Bytes>, reqwest::Error>) -> Option<&Bytes> {
+    frame.as_ref().ok().and_then(Frame::data_ref)
+}
+
+fn joined(frames: &VecDeque<Result<Frame<Bytes>, reqwest::Error>>, limit: usize) -> Bytes {
+    let mut parts = frames.iter().filter_map(data);
+    let (first, second) = (parts.next(), parts.next());
+    let text = match (first, second) {
+        (None, _) => Bytes::new(),
+        (Some(only), None) => only.clone(),
+        (Some(first), Some(second)) => {
+            let mut all = BytesMut::with_capacity(first.len().saturating_add(second.len()));
+            [first, second].into_iter().chain(parts).for_each(|part| all.extend_from_slice(part));
+            all.freeze()
+        }
+    };
+    text.slice(..text.len().min(limit))
+}
+
+/// The frames that were read, then the rest.
+struct Replayed {
+    frames: VecDeque<Result<Frame<Bytes>, reqwest::Error>>,
+    rest: Option<Body>,
+}
+
+impl http_body::Body for Replayed {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+        if let Some(frame) = self.frames.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        let Some(rest) = self.rest.as_mut() else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(rest).poll_frame(context));
+        if frame.is_none() {
+            self.rest = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let read: usize = self.frames.iter().filter_map(data).map(Bytes::len).fold(0, usize::saturating_add);
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), |rest| rest.size_hint());
+        let mut hint = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(read));
+        }
+        hint.set_lower(rest.lower().saturating_add(read));
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests;

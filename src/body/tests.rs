@@ -1,0 +1,81 @@
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http_body_util::StreamBody;
+
+use super::*;
+
+fn response(body: Body) -> Response {
+    let url = Url::parse("http://host.example/path").unwrap();
+    let mut response = http::Response::builder().status(429).header("x-kept", "1").url(url).body(body).unwrap();
+    response.extensions_mut().insert(42_u8);
+    Response::from(response)
+}
+
+fn far() -> Instant {
+    clock::now() + Duration::from_secs(5)
+}
+
+/// Yields `first`, then stays silent for ever.
+fn endless(first: &'static [u8]) -> Body {
+    struct Endless(Option<Bytes>);
+    impl http_body::Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.take().map_or(Poll::Pending, |data| Poll::Ready(Some(Ok(Frame::data(data)))))
+        }
+    }
+    Body::wrap(Endless(Some(Bytes::from_static(first))))
+}
+
+#[tokio::test]
+async fn a_response_comes_back_as_if_never_looked_into() {
+    for body in ["", "short", &"long ".repeat(10_000)] {
+        let original = response(Body::from(body.to_owned()));
+        let length = original.content_length();
+        let peeked = Peeked::read(original, 1000, far()).await;
+        assert_eq!(peeked.text(), &body.as_bytes()[..body.len().min(1000)]);
+        let back = peeked.into_response();
+        assert_eq!(back.status(), 429);
+        assert_eq!(back.url().as_str(), "http://host.example/path");
+        assert_eq!(back.extensions().get::<u8>(), Some(&42));
+        assert_eq!(back.headers()["x-kept"], "1");
+        assert_eq!(back.content_length(), length);
+        assert_eq!(back.text().await.unwrap(), body);
+    }
+}
+
+#[tokio::test]
+async fn many_frames_are_joined_up_to_the_bound_and_all_given_back() {
+    let frames = (0..10).map(|n| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'0' + n; 100]))));
+    let body = Body::wrap(StreamBody::new(futures_of(frames)));
+    let peeked = Peeked::read(response(body), 250, far()).await;
+    assert_eq!(peeked.text().len(), 250);
+    assert_eq!(peeked.text()[249], b'2');
+    assert_eq!(peeked.into_response().bytes().await.unwrap().len(), 1000);
+}
+
+fn futures_of<T: Unpin>(items: impl Iterator<Item = T> + Unpin) -> impl futures_core::Stream<Item = T> {
+    struct Items<I>(I);
+    impl<I: Iterator + Unpin> futures_core::Stream for Items<I> {
+        type Item = I::Item;
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<I::Item>> {
+            Poll::Ready(self.0.next())
+        }
+    }
+    Items(items)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_read_until_the_deadline_and_kept() {
+    let until = clock::now() + Duration::from_secs(2);
+    let peeked = Peeked::read(response(endless(b"{\"error\"")), 1000, until).await;
+    assert_eq!(clock::now(), until);
+    assert_eq!(peeked.text(), &b"{\"error\""[..]);
+    let mut back = peeked.into_response();
+    assert_eq!(back.chunk().await.unwrap().unwrap(), &b"{\"error\""[..]);
+}

@@ -1,0 +1,121 @@
+//! Builds an [`Admission`].
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Admission, Shared};
+use crate::budget::RetryBudget;
+use crate::clock::{self, Chance};
+use crate::observe::Observer;
+use crate::ownership::Guard;
+use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
+use crate::reading::Profile;
+
+/// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
+#[derive(Default)]
+pub struct AdmissionBuilder {
+    policy: AdmissionPolicyBuilder,
+    profile: Option<&'static Profile>,
+    chance: Chance,
+    observer: Option<Arc<dyn Observer>>,
+    guarded: bool,
+}
+
+impl AdmissionBuilder {
+    /// Sets the whole policy.
+    #[must_use]
+    pub fn policy(mut self, policy: AdmissionPolicy) -> Self {
+        self.policy = policy.into();
+        self
+    }
+
+    /// Sets the policy's [latency budget](AdmissionPolicy::latency_budget).
+    #[must_use]
+    pub fn latency_budget(mut self, budget: Duration) -> Self {
+        self.policy = self.policy.latency_budget(budget);
+        self
+    }
+
+    /// Sets the policy's [attempts](AdmissionPolicy::max_attempts).
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.policy = self.policy.max_attempts(attempts);
+        self
+    }
+
+    /// Reads all responses with this profile, instead of the one of each answering host.
+    #[must_use]
+    pub const fn profile(mut self, profile: &'static Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// Is told about every decision; see [`Observer`].
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Makes all random draws from one generator of this seed, for repeatable tests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.chance = Chance::seeded(seed);
+        self
+    }
+
+    /// Takes all random draws for waits from `draw`, which returns numbers in `[0, 1)`; others are moved into range.
+    #[must_use]
+    pub fn draws(mut self, draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
+        self.chance = Chance::Injected(Arc::new(draw));
+        self
+    }
+
+    /// Builds for a stack with a guard at its inner end.
+    pub(crate) const fn guarded(mut self) -> Self {
+        self.guarded = true;
+        self
+    }
+
+    /// What a guard needs to know of the built layer.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard { ownership: self.policy.ownership(), observer: self.observer.clone() }
+    }
+
+    /// Checks the settings and builds.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Policy`] where a setting is out of its range.
+    pub fn build(self) -> Result<Admission, BuildError> {
+        let policy = self.policy.clone().build()?;
+        Ok(self.with_policy(policy))
+    }
+
+    /// Builds with a policy that is already known to be good.
+    pub(super) fn with_policy(self, policy: AdmissionPolicy) -> Admission {
+        let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
+        let Self { profile, chance, observer, guarded, .. } = self;
+        Admission(Arc::new(Shared { guarded, policy, profile, chance, observer, retry_budget }))
+    }
+}
+
+impl fmt::Debug for AdmissionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdmissionBuilder")
+            .field("policy", &self.policy)
+            .field("profile", &self.profile.map(Profile::name))
+            .field("chance", &self.chance)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why an [`Admission`] cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting of the policy is out of its range.
+    #[error("the admission policy is not valid")]
+    Policy(#[from] PolicyError),
+}

@@ -1,0 +1,169 @@
+//! What operators see: every event, field and metric name, the observer, and the report of one call.
+//!
+//! | name | kind | fields |
+//! |---|---|---|
+//! | `admission call` | span, one per logical call | `method`, `host`, `attempts`, `decision`, `reason` |
+//! | `retry conflict` | event, one per conflict | `kind`, `layer` |
+//! | `admission decision` | event, one per decision | `decision`, `reason`, `attempt`, `status`, `raw_wait_ms`, `wait_ms`, `source`, `request_id`, `failure` |
+//!
+//! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, a spill-over `WARN`; the span is
+//! `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
+//! printable), body or credential.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tracing::field::Empty;
+use tracing::{Level, Span};
+
+use crate::decision::{Decision, Failure, Reason};
+use crate::ownership::RetryConflict;
+use crate::reading::HintSource;
+
+mod report;
+
+pub use report::{AttemptReport, CallReport};
+
+/// The target of all events and spans.
+pub const TARGET: &str = "reqwest_admission";
+
+/// Is told about every decision, in the task of the call and before it is carried out.
+///
+/// A closure `Fn(&DecisionEvent<'_>)` is one. It should return soon: the call waits for it. An observer that panics
+/// does not hurt the call.
+///
+/// ```
+/// use reqwest_admission::{Admission, observe::DecisionEvent};
+///
+/// let admission = Admission::builder()
+///     .observer(|event: &DecisionEvent<'_>| println!("{} {:?}", event.decision, event.wait))
+///     .build()?;
+/// # Ok::<(), reqwest_admission::BuildError>(())
+/// ```
+pub trait Observer: Send + Sync {
+    /// A decision was made.
+    fn decided(&self, event: &DecisionEvent<'_>);
+
+    /// Another layer that retries showed itself.
+    fn conflicted(&self, conflict: &RetryConflict) {
+        let _ = conflict;
+    }
+}
+
+impl<F: Fn(&DecisionEvent<'_>) + Send + Sync> Observer for F {
+    fn decided(&self, event: &DecisionEvent<'_>) {
+        self(event);
+    }
+}
+
+/// One decision, as events and observers see it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct DecisionEvent<'a> {
+    /// The host that the attempt was sent to.
+    pub host: &'a str,
+    /// `admit`, `wait` or `spill_over`.
+    pub decision: &'static str,
+    /// Why the call is spilled over.
+    pub reason: Option<Reason>,
+    /// Which attempt of the call this is about, counted from 1.
+    pub attempt: u32,
+    /// The response's status.
+    pub status: Option<StatusCode>,
+    /// Why there is no response.
+    pub failure: Option<Failure>,
+    /// The wait before margin and jitter.
+    pub raw_wait: Option<Duration>,
+    /// The wait as it will be.
+    pub wait: Option<Duration>,
+    /// The field that the advice was read from.
+    pub source: Option<&'a HintSource>,
+    /// The server's id of the request.
+    pub request_id: Option<&'a str>,
+}
+
+/// Tells tracing and the observer about a decision.
+pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
+    macro_rules! emit {
+        ($level:expr) => {
+            tracing::event!(
+                target: TARGET,
+                $level,
+                decision = event.decision,
+                reason = event.reason.map(Reason::as_str),
+                attempt = event.attempt,
+                status = event.status.map(|status| status.as_u16()),
+                failure = event.failure.map(Failure::as_str),
+                raw_wait_ms = event.raw_wait.map(milliseconds),
+                wait_ms = event.wait.map(milliseconds),
+                source = event.source.map(display),
+                request_id = event.request_id,
+                "admission decision"
+            )
+        };
+    }
+    match event.decision {
+        ADMIT => emit!(Level::DEBUG),
+        WAIT => emit!(Level::INFO),
+        _ => emit!(Level::WARN),
+    }
+    if let Some(observer) = observer {
+        // The call belongs to the caller; a fault in what looks on must not end it.
+        let _ = catch_unwind(AssertUnwindSafe(|| observer.decided(event)));
+    }
+}
+
+/// Tells tracing and the observer about another layer that retries.
+pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Observer>>) {
+    tracing::event!(
+        target: TARGET,
+        Level::WARN,
+        kind = conflict.kind().as_str(),
+        layer = conflict.layer(),
+        "retry conflict"
+    );
+    if let Some(observer) = observer {
+        let _ = catch_unwind(AssertUnwindSafe(|| observer.conflicted(conflict)));
+    }
+}
+
+const ADMIT: &str = "admit";
+const WAIT: &str = "wait";
+const SPILL_OVER: &str = "spill_over";
+
+/// The name of a decision in events.
+pub(crate) const fn name(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Admit => ADMIT,
+        Decision::Wait { .. } => WAIT,
+        Decision::SpillOver(_) => SPILL_OVER,
+    }
+}
+
+/// The span of one logical call.
+pub(crate) fn call_span(method: &http::Method, host: &str) -> Span {
+    tracing::info_span!(
+        target: TARGET,
+        "admission call",
+        method = method.as_str(),
+        host,
+        attempts = Empty,
+        decision = Empty,
+        reason = Empty
+    )
+}
+
+/// Fills in what is known of a call at its end.
+pub(crate) fn close(span: &Span, attempts: u32, decision: &Decision) {
+    span.record("attempts", attempts);
+    span.record("decision", name(decision));
+    if let Decision::SpillOver(reason) = decision {
+        span.record("reason", reason.as_str());
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

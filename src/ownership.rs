@@ -1,0 +1,210 @@
+//! Single retry ownership: for one logical call the wire sees at most our own attempts.
+//!
+//! Two layers that both retry multiply: 5 × 3 attempts are 15 requests. What can be seen of another layer is refused
+//! with a [`RetryConflict`] that says how to mend it; what cannot be seen is prevented by [sealing](seal) each
+//! attempt, so that nothing below can send it twice.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use http::Extensions;
+use reqwest::Response;
+use reqwest_middleware::Error;
+
+mod guard;
+mod sealed;
+
+pub(crate) use guard::{AttemptMark, Guard, invites_retry};
+pub(crate) use sealed::seal;
+
+/// Another layer of the stack retries, or would.
+///
+/// `Display` says which layer it is, as far as that can be seen, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryConflict {
+    kind: ConflictKind,
+    layer: Option<&'static str>,
+}
+
+/// How another retrying layer showed itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConflictKind {
+    /// A layer of a type that is known to retry was given to the client's builder.
+    KnownRetryLayer,
+    /// An `Admission` found another one around it.
+    NestedAdmission,
+    /// A layer outside sent the call again although it had been given up, or had used all its attempts.
+    Reentry,
+    /// A layer inside sent one attempt again after a refusal or failure.
+    RepeatedAttempt,
+    /// A layer inside wanted a copy of the sealed request before it sent anything.
+    CopiedAttempt,
+}
+
+impl ConflictKind {
+    /// The kind's name in snake case, as events and metrics have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::KnownRetryLayer => "known_retry_layer",
+            Self::NestedAdmission => "nested_admission",
+            Self::Reentry => "reentry",
+            Self::RepeatedAttempt => "repeated_attempt",
+            Self::CopiedAttempt => "copied_attempt",
+        }
+    }
+}
+
+impl RetryConflict {
+    pub(crate) const fn new(kind: ConflictKind) -> Self {
+        Self { kind, layer: None }
+    }
+
+    pub(crate) const fn of_layer(layer: &'static str) -> Self {
+        Self { kind: ConflictKind::KnownRetryLayer, layer: Some(layer) }
+    }
+
+    /// How the other layer showed itself.
+    #[must_use]
+    pub const fn kind(&self) -> ConflictKind {
+        self.kind
+    }
+
+    /// The type name of the other layer, where it is known.
+    #[must_use]
+    pub const fn layer(&self) -> Option<&'static str> {
+        self.layer
+    }
+
+    /// The conflict in the outcome of `send()`, if there is one.
+    #[must_use]
+    pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
+        match outcome {
+            Err(Error::Middleware(error)) => {
+                // A conflict that explains a foreign error is its context, which is found by the outer type only.
+                error
+                    .downcast_ref::<Self>()
+                    .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<Self>()))
+            }
+            Ok(_) | Err(Error::Reqwest(_)) => None,
+        }
+    }
+}
+
+impl fmt::Display for RetryConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            ConflictKind::KnownRetryLayer => "the stack has a layer that retries by itself",
+            ConflictKind::NestedAdmission => "there are two admission layers in one stack",
+            ConflictKind::Reentry => "a layer outside the admission layer sends a call again that was given up",
+            ConflictKind::RepeatedAttempt => "a layer inside the admission layer sent one attempt twice",
+            ConflictKind::CopiedAttempt => "a layer inside the admission layer wants to send one attempt twice",
+        })?;
+        if let Some(layer) = self.layer {
+            write!(f, " ({layer})")?;
+        }
+        f.write_str(match self.kind {
+            ConflictKind::NestedAdmission => ": keep one of them, outermost",
+            ConflictKind::Reentry => ": remove the outer retry; the admission layer has done what can be done",
+            ConflictKind::KnownRetryLayer | ConflictKind::RepeatedAttempt | ConflictKind::CopiedAttempt => {
+                ": remove it; the admission layer retries for the whole stack"
+            }
+        })
+    }
+}
+
+impl std::error::Error for RetryConflict {}
+
+/// What is remembered of a logical call in its extensions, over re-runs by layers outside.
+#[derive(Debug, Clone)]
+struct CallMark(Arc<Mutex<CallState>>);
+
+#[derive(Debug, Default)]
+struct CallState {
+    running: bool,
+    given_up: bool,
+    /// Attempts that ended in a refusal or failure. Others do not count: a layer that refreshes credentials after a
+    /// 401 or revalidates a cache runs the call again for good reasons.
+    failed_attempts: u32,
+    deadline: Option<Instant>,
+}
+
+impl CallMark {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One run through the owner; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Run {
+    mark: CallMark,
+}
+
+impl Run {
+    /// Enters the owner with a call's extensions.
+    ///
+    /// Returns the run with its deadline and the failed attempts of earlier runs of the same call; on a conflict, the
+    /// run as well, for those who only report it.
+    pub(crate) fn enter(
+        extensions: &mut Extensions,
+        deadline: Instant,
+        max_attempts: u32,
+    ) -> (Self, Instant, u32, Option<RetryConflict>) {
+        let mark = extensions.get_or_insert_with(|| CallMark(Arc::default())).clone();
+        let mut state = mark.lock();
+        let conflict = if state.running {
+            Some(ConflictKind::NestedAdmission)
+        } else if state.given_up || state.failed_attempts >= max_attempts {
+            Some(ConflictKind::Reentry)
+        } else {
+            None
+        };
+        state.running = true;
+        let failed = state.failed_attempts;
+        // One deadline per logical call, however often a layer outside runs it.
+        let deadline = if failed > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
+        state.deadline = Some(deadline);
+        drop(state);
+        (Self { mark }, deadline, failed, conflict.map(RetryConflict::new))
+    }
+
+    /// An attempt ended in a refusal or failure.
+    pub(crate) fn attempt_failed(&self) {
+        let mut state = self.mark.lock();
+        state.failed_attempts = state.failed_attempts.saturating_add(1);
+    }
+
+    /// The call came to a success, so the same extensions may serve another call.
+    pub(crate) fn succeeded(&self) {
+        *self.mark.lock() = CallState { running: true, ..CallState::default() };
+    }
+
+    /// The call was given up.
+    pub(crate) fn gave_up(&self) {
+        self.mark.lock().given_up = true;
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.mark.lock().running = false;
+    }
+}
+
+/// The crates whose layers retry, as they stand in the names of types.
+///
+/// Type names are not a stable contract; the guards at run time catch what this list misses.
+const RETRYING_CRATES: [&str; 2] = ["reqwest_retry::", "reqwest_retry_after::"];
+
+/// The conflict that a layer of type `M` is, if its type is known to retry.
+pub(crate) fn known_conflict<M: 'static>() -> Option<RetryConflict> {
+    let name = std::any::type_name::<M>();
+    if std::any::TypeId::of::<M>() == std::any::TypeId::of::<crate::Admission>() {
+        return Some(RetryConflict { kind: ConflictKind::NestedAdmission, layer: Some(name) });
+    }
+    // What a wrapper wraps stands in its type parameters, so the whole name is searched.
+    RETRYING_CRATES.iter().any(|known| name.contains(known)).then(|| RetryConflict::of_layer(name))
+}

@@ -1,0 +1,83 @@
+//! Sealing an attempt: its request cannot be copied, so nothing below can send it twice.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use reqwest::{Body, Request};
+use reqwest_middleware::Error;
+
+use super::{ConflictKind, RetryConflict};
+
+/// Makes `request` one that cannot be copied: `try_clone()` returns `None`.
+///
+/// The wire is unchanged. What it costs: 307 and 308 redirects of a request with a body are not followed, the replay of
+/// HTTP/2 requests that the server says it never looked at is lost, and inner layers see no `body.as_bytes()`.
+pub(crate) fn seal(request: &mut Request) -> Seal {
+    let touched = Arc::new(AtomicBool::new(false));
+    let body = request.body_mut().take().unwrap_or_default();
+    *request.body_mut() = Some(Body::wrap(SealedBody { body, touched: Arc::clone(&touched) }));
+    Seal { touched }
+}
+
+/// Knows whether a sealed request has come as far as the client.
+#[derive(Debug)]
+pub(crate) struct Seal {
+    touched: Arc<AtomicBool>,
+}
+
+impl Seal {
+    /// Adds the conflict to an error of a layer that wanted a copy before anything was sent.
+    pub(crate) fn explain(&self, error: Error) -> (Error, Option<RetryConflict>) {
+        match error {
+            Error::Middleware(error) if !self.touched.load(Ordering::Relaxed) && wants_a_copy(&error) => {
+                let conflict = RetryConflict::new(ConflictKind::CopiedAttempt);
+                (Error::Middleware(error.context(conflict.clone())), Some(conflict))
+            }
+            other => (other, None),
+        }
+    }
+}
+
+/// reqwest-retry says so in prose only. A wrong guess changes nothing but the text of an error that is one anyway.
+fn wants_a_copy(error: &impl std::fmt::Display) -> bool {
+    let text = error.to_string();
+    ["cloneable", "clonable", "try_clone"].iter().any(|word| text.contains(word))
+}
+
+struct SealedBody {
+    body: Body,
+    touched: Arc<AtomicBool>,
+}
+
+impl SealedBody {
+    fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+    }
+}
+
+impl http_body::Body for SealedBody {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+        self.touch();
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.touch();
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.touch();
+        self.body.size_hint()
+    }
+}
