@@ -1,4 +1,84 @@
-//! Admission control for reqwest.
+//! Admission control for reqwest: a 429 becomes a decision.
+//!
+//! ```no_run
+//! async fn items() -> reqwest_middleware::Result<String> {
+//!     let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
+//!         .with(reqwest_admission::Admission::default())
+//!         .build();
+//!     Ok(client.get("https://api.example/v1/items").send().await?.text().await?)
+//! }
+//! ```
+//!
+//! The middleware [`Admission`] reads what a response says about capacity and then does one of three things
+//! ([`Decision`]): hands the response on, waits for as long as the server asks and sends again, or gives the call up
+//! at once with a [`SpillOver`], because the wait is longer than the call's [`LatencyBudget`] or would not help.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use reqwest_admission::{LatencyBudget, SpillOver};
+//!
+//! async fn example(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+//!     let call = client.post("https://api.example/v1/generate").body("a prompt");
+//!     let outcome = call.with_extension(LatencyBudget::new(Duration::from_secs(5))).send().await;
+//!     match SpillOver::of(&outcome) {
+//!         Some(spill) => println!("{spill}; try again at {:?}", spill.retry_at()),
+//!         None => println!("{}", outcome?.text().await?),
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Where things are
+//!
+//! | Room | What it holds |
+//! |---|---|
+//! | [`Admission`], [`AdmissionBuilder`] | the middleware |
+//! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
+//! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
+//! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |
+//! | [`budget`], [`LatencyBudget`] | the time of one call; the share of re-sends of a client |
+//! | [`decision`], [`decide`] | the decision itself, a pure function |
+//! | [`reading`], [`Reading`] | what one response says, read without any client |
+//! | [`jitter`] | the random part of a wait |
+//! | [`units`] | what servers count |
+//!
+//! The last five are pure: time and chance are arguments, so that other stacks can use them without any client and
+//! tests need no clock.
+//!
+//! # What holds
+//!
+//! * Nothing is sent before the moment the server named, counted from the receipt of its response. Jitter only adds.
+//! * A wait is tested as a whole against what is left of the budget. It is never shortened to fit.
+//! * A refusal without advice is answered with backoff, not with an immediate repeat.
+//! * A response that may have been processed is repeated only where that is harmless.
+//! * The caller can always reach the server's last response. Errors of other layers pass through untouched.
+//!
+//! # Order with other middlewares
+//!
+//! The first `.with()` is outermost. Put [`Admission`] outside of whatever must happen anew for each attempt
+//! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts. Switch
+//! reqwest's own off with `reqwest::retry::never()`.
+//!
+//! # Cancel safety
+//!
+//! Dropping the future of a call ends it at any point: nothing is sent after the drop, and no task or timer is left
+//! behind. There is no background task; everything happens in the callers' futures.
+//!
+//! # Timeouts
+//!
+//! The latency budget, 30 s by default, is a deadline for the response *head*. A response that has begun is never cut.
+//! Calls whose head takes longer, as that of a language model that does not stream, need a larger budget or
+//! [`AttemptTimeout::Unclamped`](policy::AttemptTimeout::Unclamped).
+//!
+//! # Secrets
+//!
+//! No event, report or error text holds a path, query, header value, body or credential; of what a server sends only
+//! the request id is shown, if it is short and printable.
+//!
+//! # Features
+//!
+//! There are no optional features yet. reqwest is used without its default features; TLS and the rest are what your own
+//! dependency on it says.
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -21,7 +101,11 @@ pub use decision::{Decision, Reason, decide};
 pub use client::{AdmissionClient, AdmissionClientBuilder, ClientBuildError};
 pub use middleware::{Admission, AdmissionBuilder, BuildError};
 pub use observe::CallReport;
-pub use ownership::{ConflictKind, RetryConflict};
+pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 pub use policy::AdmissionPolicy;
 pub use reading::Reading;
 pub use spill::SpillOver;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

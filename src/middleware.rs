@@ -14,7 +14,7 @@ use crate::budget::{LatencyBudget, RetryBudget};
 use crate::clock::{self, Chance};
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
 use crate::observe::{self, AttemptReport, CallReport, DecisionEvent, Observer};
-use crate::ownership::{AttemptMark, Run, invites_retry, seal};
+use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
 use crate::policy::{AdmissionPolicy, AttemptTimeout, OnSpill, RetryOwnership};
 use crate::reading::{MAX_BODY, Profile, Reading};
 use crate::spill::SpillOver;
@@ -115,22 +115,34 @@ impl<'a> LogicalCall<'a> {
     fn begin(shared: &'a Shared, request: &mut Request, extensions: &mut Extensions) -> Result<Self> {
         let policy = &shared.policy;
         let now = clock::now();
-        let budget = extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget());
+        let probe = extensions.get::<Probe>();
+        let budget = match probe {
+            // Whatever the refusal advises, the check wants to see only whether it is sent again.
+            Some(_) => LatencyBudget::new(Duration::ZERO),
+            None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
+        };
+        match probe {
+            Some(probe) => probe.run(),
+            None => shared.lock_retry_budget().deposit(now),
+        }
+        let report = extensions.get_or_insert_with(CallReport::new).clone();
+        if let Some(conflict) = RetryConflict::announced(request.headers()) {
+            shared.conflict(conflict, &report);
+        }
         let (run, deadline, attempts, conflict) =
             Run::enter(extensions, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = conflict {
-            observe::conflict(&conflict, shared.observer.as_ref());
+            shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
                 return Err(Error::middleware(conflict));
             }
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped = policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
-        shared.lock_retry_budget().deposit(now);
         Ok(Self {
             shared,
             run,
-            report: extensions.get_or_insert_with(CallReport::new).clone(),
+            report,
             host: shared.observer.is_some().then(|| request.url().host_str().unwrap_or_default().into()),
             deadline,
             cut_off: clamped.then_some(deadline),
@@ -191,12 +203,17 @@ impl<'a> LogicalCall<'a> {
             None => Some(attempt.await),
         };
         match outcome {
-            Some(Ok(response)) => Sent::Plain(response),
+            Some(Ok(response)) => {
+                if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
+                    self.shared.conflict(conflict, &self.report);
+                }
+                Sent::Plain(response)
+            }
             Some(Err(error)) => Sent::Failed(match seal {
                 Some(seal) => {
                     let (error, conflict) = seal.explain(error);
                     if let Some(conflict) = conflict {
-                        observe::conflict(&conflict, self.shared.observer.as_ref());
+                        self.shared.conflict(conflict, &self.report);
                     }
                     error
                 }
@@ -341,6 +358,11 @@ impl<'a> LogicalCall<'a> {
 }
 
 impl Shared {
+    fn conflict(&self, conflict: RetryConflict, report: &CallReport) {
+        observe::conflict(&conflict, self.observer.as_ref());
+        report.conflicted(conflict);
+    }
+
     fn lock_retry_budget(&self) -> std::sync::MutexGuard<'_, RetryBudget> {
         self.retry_budget.lock().unwrap_or_else(PoisonError::into_inner)
     }

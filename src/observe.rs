@@ -3,8 +3,13 @@
 //! | name | kind | fields |
 //! |---|---|---|
 //! | `admission call` | span, one per logical call | `method`, `host`, `attempts`, `decision`, `reason` |
-//! | `retry conflict` | event, one per conflict | `kind`, `layer` |
+//! | `retry conflict` | event, one per conflict | `kind`, `layer`, `count` |
 //! | `admission decision` | event, one per decision | `decision`, `reason`, `attempt`, `status`, `raw_wait_ms`, `wait_ms`, `source`, `request_id`, `failure` |
+//! | `reqwest_admission_decisions_total` | counter, feature `metrics` | `decision`, `reason` |
+//! | `reqwest_admission_responses_total` | counter, feature `metrics` | `status` |
+//! | `reqwest_admission_wait_seconds` | histogram, feature `metrics` | |
+//! | `reqwest_admission_advised_wait_seconds` | histogram, feature `metrics` | |
+//! | `reqwest_admission_retry_conflicts_total` | counter, feature `metrics` | `kind` |
 //!
 //! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, a spill-over `WARN`; the span is
 //! `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
@@ -22,6 +27,8 @@ use crate::decision::{Decision, Failure, Reason};
 use crate::ownership::RetryConflict;
 use crate::reading::HintSource;
 
+#[cfg(feature = "metrics")]
+mod metrics;
 mod report;
 
 pub use report::{AttemptReport, CallReport};
@@ -84,8 +91,10 @@ pub struct DecisionEvent<'a> {
     pub request_id: Option<&'a str>,
 }
 
-/// Tells tracing and the observer about a decision.
+/// Tells tracing, the metrics and the observer about a decision.
 pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
+    #[cfg(feature = "metrics")]
+    metrics::decision(event);
     macro_rules! emit {
         ($level:expr) => {
             tracing::event!(
@@ -115,13 +124,16 @@ pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer
     }
 }
 
-/// Tells tracing and the observer about another layer that retries.
+/// Tells tracing, the metrics and the observer about another layer that retries.
 pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Observer>>) {
+    #[cfg(feature = "metrics")]
+    metrics::conflict(conflict);
     tracing::event!(
         target: TARGET,
         Level::WARN,
         kind = conflict.kind().as_str(),
         layer = conflict.layer(),
+        count = conflict.count(),
         "retry conflict"
     );
     if let Some(observer) = observer {

@@ -8,15 +8,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use http::Extensions;
+use http::{Extensions, HeaderMap, HeaderName};
 use reqwest::Response;
 use reqwest_middleware::Error;
 
 mod guard;
 mod sealed;
+mod verify;
 
 pub(crate) use guard::{AttemptMark, Guard, invites_retry};
 pub(crate) use sealed::seal;
+pub(crate) use verify::Probe;
+pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 
 /// Another layer of the stack retries, or would.
 ///
@@ -25,6 +28,7 @@ pub(crate) use sealed::seal;
 pub struct RetryConflict {
     kind: ConflictKind,
     layer: Option<&'static str>,
+    count: Option<u32>,
 }
 
 /// How another retrying layer showed itself.
@@ -41,6 +45,11 @@ pub enum ConflictKind {
     RepeatedAttempt,
     /// A layer inside wanted a copy of the sealed request before it sent anything.
     CopiedAttempt,
+    /// The request says that it is a repeat (`x-stainless-retry-count`, as the OpenAI and Anthropic SDKs send it).
+    /// Only ever reported.
+    AnnouncedRepeat,
+    /// A proxy says that it sent the request several times (`x-envoy-attempt-count`). Only ever reported.
+    ProxyRepeat,
 }
 
 impl ConflictKind {
@@ -53,17 +62,19 @@ impl ConflictKind {
             Self::Reentry => "reentry",
             Self::RepeatedAttempt => "repeated_attempt",
             Self::CopiedAttempt => "copied_attempt",
+            Self::AnnouncedRepeat => "announced_repeat",
+            Self::ProxyRepeat => "proxy_repeat",
         }
     }
 }
 
 impl RetryConflict {
     pub(crate) const fn new(kind: ConflictKind) -> Self {
-        Self { kind, layer: None }
+        Self { kind, layer: None, count: None }
     }
 
     pub(crate) const fn of_layer(layer: &'static str) -> Self {
-        Self { kind: ConflictKind::KnownRetryLayer, layer: Some(layer) }
+        Self { kind: ConflictKind::KnownRetryLayer, layer: Some(layer), count: None }
     }
 
     /// How the other layer showed itself.
@@ -76,6 +87,24 @@ impl RetryConflict {
     #[must_use]
     pub const fn layer(&self) -> Option<&'static str> {
         self.layer
+    }
+
+    /// How often the other layer says it has sent the request, the first time included.
+    #[must_use]
+    pub const fn count(&self) -> Option<u32> {
+        self.count
+    }
+
+    /// What the headers of a request say about a layer outside.
+    pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
+        let repeats = number(headers, &STAINLESS_RETRY_COUNT).filter(|repeats| *repeats > 0)?;
+        Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
+    }
+
+    /// What the headers of a response say about a proxy.
+    pub(crate) fn by_proxy(headers: &HeaderMap) -> Option<Self> {
+        let attempts = number(headers, &ENVOY_ATTEMPT_COUNT).filter(|attempts| *attempts > 1)?;
+        Some(Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
     /// The conflict in the outcome of `send()`, if there is one.
@@ -93,6 +122,13 @@ impl RetryConflict {
     }
 }
 
+const STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u32> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
 impl fmt::Display for RetryConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
@@ -101,6 +137,8 @@ impl fmt::Display for RetryConflict {
             ConflictKind::Reentry => "a layer outside the admission layer sends a call again that was given up",
             ConflictKind::RepeatedAttempt => "a layer inside the admission layer sent one attempt twice",
             ConflictKind::CopiedAttempt => "a layer inside the admission layer wants to send one attempt twice",
+            ConflictKind::AnnouncedRepeat => "the request says that it is a repeat by a layer outside",
+            ConflictKind::ProxyRepeat => "a proxy says that it sent the request several times",
         })?;
         if let Some(layer) = self.layer {
             write!(f, " ({layer})")?;
@@ -111,6 +149,8 @@ impl fmt::Display for RetryConflict {
             ConflictKind::KnownRetryLayer | ConflictKind::RepeatedAttempt | ConflictKind::CopiedAttempt => {
                 ": remove it; the admission layer retries for the whole stack"
             }
+            ConflictKind::AnnouncedRepeat => ": set that client's retries to none",
+            ConflictKind::ProxyRepeat => ": switch the proxy's retries off for this route",
         })
     }
 }
@@ -203,7 +243,7 @@ const RETRYING_CRATES: [&str; 2] = ["reqwest_retry::", "reqwest_retry_after::"];
 pub(crate) fn known_conflict<M: 'static>() -> Option<RetryConflict> {
     let name = std::any::type_name::<M>();
     if std::any::TypeId::of::<M>() == std::any::TypeId::of::<crate::Admission>() {
-        return Some(RetryConflict { kind: ConflictKind::NestedAdmission, layer: Some(name) });
+        return Some(RetryConflict { kind: ConflictKind::NestedAdmission, layer: Some(name), count: None });
     }
     // What a wrapper wraps stands in its type parameters, so the whole name is searched.
     RETRYING_CRATES.iter().any(|known| name.contains(known)).then(|| RetryConflict::of_layer(name))

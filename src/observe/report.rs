@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::decision::{Decision, Failure};
+use crate::ownership::RetryConflict;
 use crate::reading::Hint;
 use crate::spill::SpillOver;
 
@@ -37,6 +38,7 @@ struct Inner {
     newest: Option<AttemptReport>,
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
+    conflicts: Vec<RetryConflict>,
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -102,6 +104,19 @@ impl CallReport {
     #[must_use]
     pub fn spill_over(&self) -> Option<SpillOver> {
         self.lock().spill_over.clone()
+    }
+
+    /// What showed itself of other layers that retry.
+    #[must_use]
+    pub fn conflicts(&self) -> Vec<RetryConflict> {
+        self.lock().conflicts.clone()
+    }
+
+    pub(crate) fn conflicted(&self, conflict: RetryConflict) {
+        let mut inner = self.lock();
+        if inner.conflicts.len() < MAX_DETAILS {
+            inner.conflicts.push(conflict);
+        }
     }
 
     pub(crate) fn sent(&self) {

@@ -1,0 +1,25 @@
+//! The same facts as numbers, through the `metrics` facade.
+
+use metrics::{counter, histogram};
+
+use super::DecisionEvent;
+use crate::decision::Reason;
+use crate::ownership::RetryConflict;
+
+pub(super) fn decision(event: &DecisionEvent<'_>) {
+    let reason = event.reason.map_or("", Reason::as_str);
+    counter!("reqwest_admission_decisions_total", "decision" => event.decision, "reason" => reason).increment(1);
+    if let Some(status) = event.status {
+        counter!("reqwest_admission_responses_total", "status" => status.as_u16().to_string()).increment(1);
+    }
+    if let Some(wait) = event.wait {
+        histogram!("reqwest_admission_wait_seconds").record(wait.as_secs_f64());
+    }
+    if let (Some(raw_wait), Some(_)) = (event.raw_wait, event.source) {
+        histogram!("reqwest_admission_advised_wait_seconds").record(raw_wait.as_secs_f64());
+    }
+}
+
+pub(super) fn conflict(conflict: &RetryConflict) {
+    counter!("reqwest_admission_retry_conflicts_total", "kind" => conflict.kind().as_str()).increment(1);
+}

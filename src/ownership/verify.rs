@@ -1,0 +1,164 @@
+//! The start-up check: how often does one refused request of this client reach the wire?
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use reqwest_middleware::ClientWithMiddleware;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::RetryConflict;
+use crate::clock;
+
+/// How long the check watches for repeats. Known layers send their first within about a second.
+const WATCH: Duration = Duration::from_secs(5);
+
+/// Repeats closer than this have no backoff between them, which only reqwest's own retries do.
+const NO_BACKOFF: Duration = Duration::from_millis(50);
+
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 3600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Checks at start-up that nothing in `client` but the admission layer retries.
+///
+/// Sends one request through the whole stack to a listener of its own on the loopback interface, which
+/// answers 429, and counts arrivals for at most five seconds; a client without another retrying layer is done in
+/// milliseconds. There is no other traffic (but a client with a proxy for plain `http` sends the request there: the
+/// verdict is then [`SoleOwnerVerdict::Inconclusive`]), and no effect on budgets, cool-downs or the gate.
+///
+/// A loop around the client, such as that of an SDK, is not part of the client and not seen.
+///
+/// # Errors
+///
+/// An I/O error where the listener cannot be opened.
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the listener.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use reqwest_admission::{AdmissionClient, verify_sole_owner};
+///
+/// let client = AdmissionClient::builder(reqwest::Client::builder()).build()?;
+/// let report = verify_sole_owner(&client).await?;
+/// assert!(report.is_sole_owner(), "{report:?}");
+/// # Ok(())
+/// # }
+/// ```
+pub async fn verify_sole_owner(client: &ClientWithMiddleware) -> io::Result<SoleOwnerReport> {
+    let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+    let probe = Probe::default();
+    let mut arrivals = Vec::new();
+    let outcome = {
+        let mut server = pin!(count(&listener, &mut arrivals));
+        let mut call = pin!(client.get(url).with_extension(probe.clone()).send());
+        // The server is polled by this very future: no task is left behind whatever happens to it.
+        let both = poll_fn(|context| {
+            let _: Poll<()> = server.as_mut().poll(context);
+            call.as_mut().poll(context)
+        });
+        let end = clock::now().checked_add(WATCH).unwrap_or_else(clock::now);
+        clock::until(end, both).await
+    };
+    let verdict = match outcome.as_ref().and_then(RetryConflict::of) {
+        Some(conflict) => SoleOwnerVerdict::Conflict(conflict.clone()),
+        None => judge(&arrivals, &probe),
+    };
+    Ok(SoleOwnerReport { arrivals: u32::try_from(arrivals.len()).unwrap_or(u32::MAX), verdict })
+}
+
+/// Answers every connection with a refusal, and notes when its request came.
+async fn count(listener: &TcpListener, arrivals: &mut Vec<Instant>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        // Once is enough for one at a time: nobody else knows the port.
+        if refuse(stream).await.is_ok() {
+            arrivals.push(clock::now());
+        }
+    }
+}
+
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+    let mut head = Vec::with_capacity(1024);
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        // A client that wants to speak HTTP/2 or TLS sends something else; a bound keeps that short.
+        if stream.read_buf(&mut head).await? == 0 || head.len() > 64 * 1024 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    stream.write_all(REFUSAL).await?;
+    stream.shutdown().await
+}
+
+fn judge(arrivals: &[Instant], probe: &Probe) -> SoleOwnerVerdict {
+    let runs = probe.runs.load(Ordering::Relaxed);
+    let shortest = arrivals.windows(2).filter_map(|pair| match pair {
+        [earlier, later] => Some(later.saturating_duration_since(*earlier)),
+        _ => None,
+    });
+    let shortest = shortest.min();
+    match (arrivals.len(), runs) {
+        (0, _) => SoleOwnerVerdict::Inconclusive,
+        (1, 0) => SoleOwnerVerdict::NoAdmissionLayer,
+        (1, 1) => SoleOwnerVerdict::SoleOwner,
+        (_, 2..) => SoleOwnerVerdict::RetriesOutside,
+        (_, 0 | 1) if shortest.is_some_and(|gap| gap < NO_BACKOFF) => SoleOwnerVerdict::ReqwestRetries,
+        (_, 0 | 1) => SoleOwnerVerdict::RetriesInside,
+    }
+}
+
+/// Marks the call of the check; the admission layer counts its runs here and leaves no other trace of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Probe {
+    runs: Arc<AtomicU32>,
+}
+
+impl Probe {
+    pub(crate) fn run(&self) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What [`verify_sole_owner`] saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SoleOwnerReport {
+    /// How many requests reached the wire for one call.
+    pub arrivals: u32,
+    /// The likely cause.
+    pub verdict: SoleOwnerVerdict,
+}
+
+impl SoleOwnerReport {
+    /// Whether exactly one request was sent, by the admission layer.
+    #[must_use]
+    pub fn is_sole_owner(&self) -> bool {
+        self.verdict == SoleOwnerVerdict::SoleOwner
+    }
+}
+
+/// Who retries, as far as the wire shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SoleOwnerVerdict {
+    /// The admission layer alone.
+    SoleOwner,
+    /// Nobody, but there is no admission layer in the stack either.
+    NoAdmissionLayer,
+    /// A layer outside of the admission layer runs the call again.
+    RetriesOutside,
+    /// A layer inside of the admission layer, or one in a stack without it, sends an attempt again.
+    RetriesInside,
+    /// reqwest's own retry policy: several requests without any backoff.
+    ReqwestRetries,
+    /// The stack refused the call by itself.
+    Conflict(RetryConflict),
+    /// Nothing arrived: a proxy, `https_only`, or a layer that answers by itself.
+    Inconclusive,
+}
