@@ -5,6 +5,8 @@ use thiserror::Error;
 
 use super::cost::Amounts;
 use super::number::float;
+use crate::reading::ServiceLimit;
+use crate::units::QuotaUnit;
 
 /// The limits of one scope as the operator knows them: a cap on whatever is learned from responses.
 ///
@@ -114,5 +116,13 @@ impl Limits {
 
     pub(crate) const fn slots(&self) -> Option<u32> {
         self.concurrency
+    }
+}
+
+impl ServiceLimit {
+    /// A service limit of which only the unit is known; for callers that read responses themselves.
+    #[must_use]
+    pub const fn new(unit: QuotaUnit) -> Self {
+        Self { unit, window: None, limit: None, remaining: None, reset: None }
     }
 }
