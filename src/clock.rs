@@ -20,9 +20,9 @@ pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// Sleeps until `until`. Dropping the future ends the sleep and leaves nothing behind.
-pub(crate) async fn sleep_until(until: Instant) {
-    tokio::time::sleep_until(tokio::time::Instant::from_std(until)).await;
+/// A timer that fires at `until` or up to a millisecond later. Dropping it leaves nothing behind.
+pub(crate) fn sleep_until(until: Instant) -> tokio::time::Sleep {
+    tokio::time::sleep_until(tokio::time::Instant::from_std(until))
 }
 
 /// Runs `future` until it is done or `until` has come.
@@ -84,6 +84,33 @@ impl fmt::Debug for Chance {
 /// The time from `earlier` to now.
 pub(crate) fn since(earlier: Instant) -> Duration {
     now().saturating_duration_since(earlier)
+}
+
+/// Random numbers for jitter (SplitMix64): spread matters, secrecy does not.
+#[derive(Debug, Clone)]
+pub(crate) struct Draws(u64);
+
+impl Draws {
+    pub(crate) const fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn new() -> Self {
+        Self(rand::random())
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from [0, 1).
+    pub(crate) fn draw(&mut self) -> f64 {
+        let high = u32::try_from(self.next() >> 32).unwrap_or(0);
+        f64::from(high) / 4_294_967_296.0
+    }
 }
 
 #[cfg(test)]

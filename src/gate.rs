@@ -1,0 +1,345 @@
+//! The gate: who may send, and when.
+//!
+//! A [`Gate`] holds one *scope* per [`ScopeKey`]: the calls that share a server's limits. Before a call is sent it
+//! reserves its cost; after it, what the response says is given back to the scope, which learns from it.
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use reqwest_admission::gate::{Gate, Reserve, ScopeKey};
+//! use reqwest_admission::pace::{Cost, Limits, TokenEstimate};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let gate = Gate::builder().limits(Limits::new().requests_per_minute(1)).build()?;
+//! let scope = ScopeKey::new("https://api.example.com").credential(b"secret").label("large-model");
+//! let (cost, now) = (Cost::from(TokenEstimate::new(1_200, 400)), Instant::now());
+//! let deadline = now.checked_add(Duration::from_secs(5));
+//!
+//! let first = gate.reserve(&scope, cost, Default::default(), deadline, now);
+//! assert!(matches!(first, Reserve::Granted(_)));
+//! match gate.reserve(&scope, cost, Default::default(), deadline, now) {
+//!     Reserve::Granted(_permit) => unreachable!("one a minute"),
+//!     Reserve::Queued(_ticket) => unreachable!("the wait of a minute is longer than five seconds"),
+//!     Reserve::Refused(refusal) => assert_eq!(refusal.wait.as_secs(), 60),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # How calls are let go
+//!
+//! Every decision is made under the lock of the scope, in the order of [`Priority`] and then of arrival. There is no
+//! background task: the first in the queue keeps a timer for the next release and passes it on (as in the
+//! leaky-bucket crate), everybody keeps a timer for the own deadline. A call is refused at once, with the exact
+//! wait, when its deadline cannot be met; a refused call has consumed nothing (as in Go's `x/time/rate`).
+//!
+//! What is known of a scope comes from configured [`Limits`], from the limits that responses state, and from refusals.
+//! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
+//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace).
+//!
+//! # A second store
+//!
+//! This gate knows one process. A store for a fleet (Redis) belongs behind it, not in its place: a call that has its
+//! local permit asks the fleet, and gives the permit back where the fleet refuses; without the fleet's answer the
+//! local decision stands. For this a [`Permit`] dropped unsent costs nothing.
+
+mod memory;
+mod permit;
+mod queue;
+mod refusal;
+mod scope;
+mod snapshot;
+mod state;
+mod ticket;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use permit::{Permit, Place};
+pub use queue::Priority;
+pub use refusal::{Refusal, RefusalReason};
+pub use scope::ScopeKey;
+pub use snapshot::{Advice, ScopeSnapshot, Snapshot, Waiting};
+pub use ticket::Ticket;
+
+use crate::clock::Draws;
+use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
+use memory::Memory;
+use state::{Answer, Cell, Request, State, Wakers};
+
+/// Who may send, and when. Cheap to clone; clones share their scopes.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    memory: Memory,
+    settings: Mutex<Settings>,
+    max_queue: usize,
+    max_queue_wait: Option<Duration>,
+}
+
+/// What new scopes are made with.
+#[derive(Debug)]
+struct Settings {
+    limits: Limits,
+    draws: Draws,
+}
+
+/// Settings of a [`Gate`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct GateBuilder {
+    limits: Limits,
+    max_scopes: usize,
+    max_queue: usize,
+    max_queue_wait: Option<Duration>,
+    seed: Option<u64>,
+}
+
+/// The answer to a reservation.
+#[derive(Debug)]
+#[must_use = "a permit or a ticket that is dropped is given back"]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "these are the three things that can happen, and each must be handled"
+)]
+pub enum Reserve {
+    /// The call may be sent now.
+    Granted(Permit),
+    /// The call will be let go within its deadline, as far as can be told; await the ticket.
+    Queued(Ticket),
+    /// The call would have to wait longer than it may; nothing was consumed.
+    Refused(Refusal),
+}
+
+impl Default for GateBuilder {
+    fn default() -> Self {
+        Self { limits: Limits::new(), max_scopes: 1024, max_queue: 16_384, max_queue_wait: None, seed: None }
+    }
+}
+
+impl GateBuilder {
+    /// The limits that every scope starts with; [`Gate::set_limits`] changes those of one.
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many scopes are kept, 1,024 unless told. The one that was used longest ago makes room for a new one;
+    /// never one that is closed or has calls waiting or in flight.
+    pub const fn max_scopes(mut self, scopes: usize) -> Self {
+        self.max_scopes = scopes;
+        self
+    }
+
+    /// How many calls may wait in one scope, 16,384 unless told.
+    pub const fn max_queue(mut self, calls: usize) -> Self {
+        self.max_queue = calls;
+        self
+    }
+
+    /// The longest that any call may wait in the queue, whatever its deadline; not bounded unless told.
+    ///
+    /// Under lasting overload every call that is served waits about as long as it may, so this should be well below
+    /// the callers' budgets.
+    pub const fn max_queue_wait(mut self, wait: Duration) -> Self {
+        self.max_queue_wait = Some(wait);
+        self
+    }
+
+    /// Makes the jitter repeatable, for tests.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The gate.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLimits`] where a limit is 0.
+    pub fn build(self) -> Result<Gate, InvalidLimits> {
+        self.limits.validate()?;
+        let draws = self.seed.map_or_else(Draws::new, Draws::seeded);
+        Ok(Gate(Arc::new(Shared {
+            memory: Memory::new(self.max_scopes),
+            settings: Mutex::new(Settings { limits: self.limits, draws }),
+            max_queue: self.max_queue,
+            max_queue_wait: self.max_queue_wait,
+        })))
+    }
+}
+
+impl Default for Gate {
+    /// A gate without configured limits.
+    fn default() -> Self {
+        let builder = GateBuilder::default();
+        Self(Arc::new(Shared {
+            memory: Memory::new(builder.max_scopes),
+            settings: Mutex::new(Settings { limits: builder.limits, draws: Draws::new() }),
+            max_queue: builder.max_queue,
+            max_queue_wait: builder.max_queue_wait,
+        }))
+    }
+}
+
+impl Gate {
+    /// A gate with settings other than the usual ones.
+    pub fn builder() -> GateBuilder {
+        GateBuilder::default()
+    }
+
+    fn cell(&self, scope: &ScopeKey, now: Instant) -> Option<Arc<Cell>> {
+        self.0.memory.get_or_insert(scope, now, || {
+            let mut settings = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner);
+            let draws = Draws::seeded(settings.draws.next());
+            State::new(settings.limits, draws, self.0.max_queue, self.0.max_queue_wait, now)
+        })
+    }
+
+    /// Reserves `cost` in a scope, to be sent no later than `deadline` where there is one.
+    ///
+    /// Never blocks and never waits: the answer says whether the call may go, has a place in the queue, or cannot be
+    /// let go in time. A wait that ends exactly at the deadline is in time.
+    pub fn reserve(
+        &self,
+        scope: &ScopeKey,
+        cost: Cost,
+        priority: Priority,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Reserve {
+        match self.cell(scope, now) {
+            Some(cell) => enter(cell, Request { cost, class: priority, deadline, place: None }, now),
+            None => Reserve::Refused(Refusal::new(&Wait::nothing_known(), RefusalReason::TooManyScopes)),
+        }
+    }
+
+    /// Reserves again for a call that the server has refused: it returns to the front of its class.
+    ///
+    /// To be called right after [`Permit::refused`], without a sleep between: the wait that the server advised is kept
+    /// by the scope.
+    pub fn reserve_again(
+        &self,
+        place: Place,
+        cost: Cost,
+        priority: Priority,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Reserve {
+        let Place { cell, number, since } = place;
+        enter(cell, Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
+    }
+
+    /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
+    /// than with a refusal of a call that this gate let go.
+    pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
+        if let Some(cell) = self.cell(scope, now) {
+            let mut wakers = Wakers::default();
+            let mut state = cell.lock();
+            if state.pace.close(wait.min(LONGEST), now) {
+                state.sweep(now, &mut wakers);
+            }
+            state.pump(now, &mut wakers);
+            drop(state);
+            wakers.wake();
+        }
+    }
+
+    /// Changes the configured limits of one scope while it is in use. Waiting calls go by the new limits at once; what
+    /// has been spent stays spent.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLimits`] where a limit is 0; nothing is changed then.
+    pub fn set_limits(&self, scope: &ScopeKey, limits: Limits, now: Instant) -> Result<(), InvalidLimits> {
+        limits.validate()?;
+        if let Some(cell) = self.cell(scope, now) {
+            let mut wakers = Wakers::default();
+            let mut state = cell.lock();
+            state.pace.set_limits(limits, now);
+            state.sweep(now, &mut wakers);
+            state.pump(now, &mut wakers);
+            drop(state);
+            wakers.wake();
+        }
+        Ok(())
+    }
+
+    /// The number of scopes that are kept.
+    #[must_use]
+    pub fn scopes(&self) -> usize {
+        self.0.memory.len()
+    }
+
+    /// The state of every scope at `now`.
+    #[must_use]
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        let scopes = self
+            .0
+            .memory
+            .all()
+            .into_iter()
+            .map(|(key, cell)| {
+                let state = cell.lock();
+                let slots = state.pace.slots();
+                ScopeSnapshot {
+                    endpoint: key.endpoint().to_owned(),
+                    label: key.label_str().map(str::to_owned),
+                    closed_for_seconds: state
+                        .pace
+                        .closed_until()
+                        .map_or(0.0, |until| until.saturating_duration_since(now).as_secs_f64()),
+                    waiting: Waiting {
+                        high: state.queue.waiting(Priority::High),
+                        normal: state.queue.waiting(Priority::Normal),
+                        batch: state.queue.waiting(Priority::Batch),
+                    },
+                    in_flight: slots.in_flight(),
+                    concurrency_limit: slots.limit(),
+                    concurrency_learned: slots.learned(),
+                    units: state.pace.unit_states(now),
+                }
+            })
+            .collect();
+        Snapshot { scopes }
+    }
+
+    /// How large calls had best be in a scope, from what is left of its limits; `None` for an unknown scope.
+    #[must_use]
+    pub fn advice(&self, scope: &ScopeKey, now: Instant) -> Option<Advice> {
+        let cell = self.0.memory.get(scope)?;
+        let mut state = cell.lock();
+        let demand = state.pace.demand(Cost::request());
+        let wait = state.peek(demand, Priority::Normal, now);
+        let room = state.pace.room(now);
+        Some(Advice {
+            wait_seconds: wait.time.as_secs_f64(),
+            cause: wait.cause,
+            max_output: room.output,
+            batch_size: room.calls,
+            concurrency: room.concurrency,
+        })
+    }
+}
+
+/// Hands a request to its scope.
+fn enter(cell: Arc<Cell>, request: Request, now: Instant) -> Reserve {
+    let since = request.place.map_or(now, |(_, since)| since);
+    let mut wakers = Wakers::default();
+    let answer = cell.lock().reserve(&request, now, &mut wakers);
+    wakers.wake();
+    match answer {
+        Answer::Granted(number, call) => {
+            Reserve::Granted(Permit::new(cell, call, number, since, request.class))
+        }
+        Answer::Queued(number) => Reserve::Queued(Ticket::new(cell, number, since, request.class)),
+        Answer::Refused(refusal) => Reserve::Refused(refusal),
+    }
+}
+
+impl Wait {
+    /// The wait of a call whose scope could not be made.
+    const fn nothing_known() -> Self {
+        Self { time: Duration::ZERO, cause: WaitCause::Nothing }
+    }
+}

@@ -1,0 +1,153 @@
+//! The right to send one call, from its grant to the end of its response's body.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::queue::{Number, Priority};
+use super::state::{Cell, Wakers};
+use crate::clock;
+use crate::pace::{Sent, TokenUsage};
+use crate::reading::ServiceLimit;
+use crate::units::QuotaUnits;
+
+/// The right to send one call.
+///
+/// A guard: it holds a slot of the scope until it is dropped, so it is to be kept until the end of the response's
+/// *body*. Dropping it is always right, whatever has happened: before [`sent`](Self::sent) the cost is given back as
+/// well, afterwards the estimate stands, since the server may have counted the call.
+///
+/// A call passes these stations; only the first is needed:
+/// [`sent`](Self::sent) → [`observe`](Self::observe) → [`settle`](Self::settle) → [`finish`](Self::finish), or
+/// [`sent`](Self::sent) → [`refused`](Self::refused).
+#[must_use = "dropping a permit gives it back"]
+pub struct Permit {
+    cell: Arc<Cell>,
+    call: Sent,
+    number: Number,
+    since: Instant,
+    class: Priority,
+    is_sent: bool,
+    /// Whether the slot has been given back by other means than dropping.
+    is_closed: bool,
+}
+
+impl Permit {
+    pub(crate) const fn new(
+        cell: Arc<Cell>,
+        call: Sent,
+        number: Number,
+        since: Instant,
+        class: Priority,
+    ) -> Self {
+        Self { cell, call, number, since, class, is_sent: false, is_closed: false }
+    }
+
+    /// The call is about to be sent, at `now`. From here on its cost counts.
+    pub fn sent(&mut self, now: Instant) {
+        if !self.is_sent {
+            self.is_sent = true;
+            self.cell.lock().pace.sent_at(&mut self.call, now);
+        }
+    }
+
+    /// The server took the call and stated `limits`, perhaps none.
+    pub fn observe(&mut self, limits: &[ServiceLimit], now: Instant) {
+        self.is_sent = true;
+        let mut wakers = Wakers::default();
+        let mut state = self.cell.lock();
+        state.pace.observe(&self.call, limits, now);
+        state.pump(now, &mut wakers);
+        drop(state);
+        wakers.wake();
+    }
+
+    /// Replaces the estimate by what the call has really taken; may be called again with better numbers.
+    pub fn settle(&mut self, usage: TokenUsage, now: Instant) {
+        self.is_sent = true;
+        let mut wakers = Wakers::default();
+        let mut state = self.cell.lock();
+        state.pace.settle(&mut self.call, usage, now);
+        state.pump(now, &mut wakers);
+        drop(state);
+        wakers.wake();
+    }
+
+    /// The body of a successful response has come to its end: gives the slot back, with credit for a learned
+    /// concurrency limit. An aborted body is dropped instead.
+    pub fn finish(mut self) {
+        self.is_sent = true;
+        self.end(true);
+    }
+
+    /// The server refused the call for want of capacity, its response received at `now`.
+    ///
+    /// `advice` is the wait that the response asks for (before any jitter), `exhausted` what it says is used up:
+    /// [`Concurrency`](crate::units::QuotaUnit::Concurrency) lowers the learned concurrency limit,
+    /// [`Quota`](crate::units::QuotaUnit::Quota) only closes the scope, the others (or none) re-open it paced. Closes the
+    /// scope, by maximum, gives slot and cost back, and refuses waiting calls whose deadline is now out of reach.
+    ///
+    /// The place is the call's right to return to the front of its class; dropping it costs nothing.
+    pub fn refused(mut self, advice: Option<Duration>, exhausted: QuotaUnits, now: Instant) -> Place {
+        let mut wakers = Wakers::default();
+        self.cell.lock().refused(&self.call, advice, exhausted, now, &mut wakers);
+        self.is_closed = true;
+        wakers.wake();
+        Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }
+    }
+
+    /// The class in which the call was granted.
+    #[must_use]
+    pub const fn priority(&self) -> Priority {
+        self.class
+    }
+
+    fn end(&mut self, cleanly: bool) {
+        if self.is_closed {
+            return;
+        }
+        self.is_closed = true;
+        let now = clock::now();
+        let mut wakers = Wakers::default();
+        let mut state = self.cell.lock();
+        if cleanly {
+            state.pace.succeeded(&self.call, now);
+        }
+        if !self.is_sent {
+            state.pace.give_back(&self.call, now);
+        }
+        state.pace.ended();
+        state.pump(now, &mut wakers);
+        drop(state);
+        wakers.wake();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("class", &self.class)
+            .field("is_sent", &self.is_sent)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place in the queue of a call that the server refused: see [`Permit::refused`].
+#[must_use = "without its place the call goes to the end of the queue"]
+pub struct Place {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) number: Number,
+    pub(crate) since: Instant,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("number", &self.number).finish_non_exhaustive()
+    }
+}

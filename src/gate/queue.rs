@@ -1,0 +1,164 @@
+//! Who waits, and who is next: three classes, first come first served within a class, ageing between them.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::pace::{Amounts, Demand, add, subtract};
+
+/// A waiter older than this counts one class higher.
+const AGEING: Duration = Duration::from_secs(10);
+
+/// How urgent a call is against the others of its scope.
+///
+/// Strict: a class is served only when nobody of a higher one waits, except that a call that has waited for 10 s
+/// counts one class higher. Batch calls leave 10 % of every limit to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Priority {
+    /// Somebody is looking at the screen.
+    High,
+    /// The usual.
+    #[default]
+    Normal,
+    /// Whenever there is room.
+    Batch,
+}
+
+impl Priority {
+    const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Batch];
+
+    const fn raised(self) -> Self {
+        match self {
+            Self::High | Self::Normal => Self::High,
+            Self::Batch => Self::Normal,
+        }
+    }
+}
+
+/// The order of arrival in a scope; a call that was refused keeps its number and so returns to the front.
+pub(crate) type Number = u64;
+
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) demand: Demand,
+    pub(crate) since: Instant,
+    pub(crate) deadline: Option<Instant>,
+    /// Set once the ticket has been polled.
+    pub(crate) waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    waiters: BTreeMap<Number, Waiter>,
+    total: Amounts,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    high: Line,
+    normal: Line,
+    batch: Line,
+}
+
+impl Queue {
+    const fn line(&self, class: Priority) -> &Line {
+        match class {
+            Priority::High => &self.high,
+            Priority::Normal => &self.normal,
+            Priority::Batch => &self.batch,
+        }
+    }
+
+    const fn line_mut(&mut self, class: Priority) -> &mut Line {
+        match class {
+            Priority::High => &mut self.high,
+            Priority::Normal => &mut self.normal,
+            Priority::Batch => &mut self.batch,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        Priority::ALL.iter().all(|class| self.line(*class).waiters.is_empty())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        Priority::ALL.iter().fold(0, |sum, class| self.waiting(*class).saturating_add(sum))
+    }
+
+    pub(crate) fn waiting(&self, class: Priority) -> usize {
+        self.line(class).waiters.len()
+    }
+
+    pub(crate) fn insert(&mut self, class: Priority, number: Number, waiter: Waiter) {
+        let line = self.line_mut(class);
+        add(&mut line.total, &waiter.demand.amounts);
+        line.waiters.insert(number, waiter);
+    }
+
+    pub(crate) fn remove(&mut self, class: Priority, number: Number) -> Option<Waiter> {
+        let line = self.line_mut(class);
+        let waiter = line.waiters.remove(&number)?;
+        if line.waiters.is_empty() {
+            // Sums of floats drift; an empty line is exactly empty.
+            line.total = Amounts::default();
+        } else {
+            subtract(&mut line.total, &waiter.demand.amounts);
+        }
+        Some(waiter)
+    }
+
+    pub(crate) fn get_mut(&mut self, class: Priority, number: Number) -> Option<&mut Waiter> {
+        self.line_mut(class).waiters.get_mut(&number)
+    }
+
+    /// What goes before a call that arrives now: everything of its class and of the higher ones.
+    pub(crate) fn ahead(&self, class: Priority) -> Amounts {
+        let mut sum = Amounts::default();
+        for higher in Priority::ALL.into_iter().filter(|other| *other <= class) {
+            add(&mut sum, &self.line(higher).total);
+        }
+        sum
+    }
+
+    /// What goes before a call that takes its old place again.
+    pub(crate) fn ahead_of(&self, class: Priority, number: Number) -> Amounts {
+        let mut sum = Amounts::default();
+        for higher in Priority::ALL.into_iter().filter(|other| *other < class) {
+            add(&mut sum, &self.line(higher).total);
+        }
+        for (_, waiter) in self.line(class).waiters.range(..number) {
+            add(&mut sum, &waiter.demand.amounts);
+        }
+        sum
+    }
+
+    /// The first of every class in the order in which they are to be served.
+    pub(crate) fn heads(&self, now: Instant) -> impl Iterator<Item = (Priority, Number, &Waiter)> {
+        let mut heads = Priority::ALL.map(|class| {
+            let (number, waiter) = self.line(class).waiters.first_key_value()?;
+            let aged = now.saturating_duration_since(waiter.since) >= AGEING;
+            Some((if aged { class.raised() } else { class }, *number, class, waiter))
+        });
+        heads.sort_by_key(|head| head.as_ref().map(|(rank, number, ..)| (*rank, *number)));
+        heads.into_iter().flatten().map(|(_, number, class, waiter)| (class, number, waiter))
+    }
+
+    /// The waiter that holds the release timer: the first whose future is being polled.
+    pub(crate) fn baton(&self, now: Instant) -> Option<(Priority, Number)> {
+        self.heads(now).find_map(|(class, ..)| {
+            let polled = |(_, waiter): &(&Number, &Waiter)| waiter.waker.is_some();
+            self.line(class).waiters.iter().find(polled).map(|(number, _)| (class, *number))
+        })
+    }
+
+    /// Everybody, class by class in order of arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Priority, Number, &Waiter)> {
+        Priority::ALL.into_iter().flat_map(|class| {
+            self.line(class).waiters.iter().map(move |(number, waiter)| (class, *number, waiter))
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! What can be seen from outside: the state of the scopes, and advice on how large calls should be.
+
+use serde::Serialize;
+
+use crate::pace::{UnitState, WaitCause};
+
+/// The state of a gate at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Its scopes, in no particular order.
+    pub scopes: Vec<ScopeSnapshot>,
+}
+
+/// The state of one scope at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ScopeSnapshot {
+    /// The endpoint of the key.
+    pub endpoint: String,
+    /// The label of the key.
+    pub label: Option<String>,
+    /// Seconds until the cool-down ends; 0 where there is none.
+    pub closed_for_seconds: f64,
+    /// Calls in the queue, by class.
+    pub waiting: Waiting,
+    /// Permits that are out.
+    pub in_flight: u32,
+    /// The concurrency limit in force, configured or learned.
+    pub concurrency_limit: Option<u32>,
+    /// The concurrency limit as learned from refusals.
+    pub concurrency_learned: Option<u32>,
+    /// The units in which something is known.
+    pub units: Vec<UnitState>,
+}
+
+/// Calls in the queue of a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Of class high.
+    pub high: usize,
+    /// Of class normal.
+    pub normal: usize,
+    /// Of class batch.
+    pub batch: usize,
+}
+
+/// How large calls had best be now, see [`Gate::advice`](super::Gate::advice).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Advice {
+    /// Seconds until a call of mean cost would be let go.
+    pub wait_seconds: f64,
+    /// What it would wait for.
+    pub cause: WaitCause,
+    /// The most output tokens that a call may ask for without waiting longer; `None` where no limit is known.
+    pub max_output: Option<u64>,
+    /// How many calls of mean cost may be sent at once; `None` where no limit is known.
+    pub batch_size: Option<u64>,
+    /// How many calls in flight the capacity keeps busy; `None` where it is not known.
+    pub concurrency: Option<u64>,
+}

@@ -1,0 +1,341 @@
+//! The state of one scope behind its lock: who is let go is decided here and nowhere else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::queue::{Number, Priority, Queue, Waiter};
+use super::{Refusal, RefusalReason};
+use crate::clock::Draws;
+use crate::pace::{Amounts, Cost, Demand, Limits, Pace, Sent, Wait, WaitCause, add};
+
+/// A scope, shared by its permits, tickets and the map.
+#[derive(Debug)]
+pub(crate) struct Cell(Mutex<State>);
+
+impl Cell {
+    pub(crate) const fn new(state: State) -> Self {
+        Self(Mutex::new(state))
+    }
+
+    /// The state is consistent between any two statements that can panic, so a poisoned lock is still good.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakers to call once the lock is released: a waker may run code of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    pub(crate) fn wake(self) {
+        self.0.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// What became of a waiter, until its ticket is polled again.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Granted(Sent),
+    Refused(Refusal),
+}
+
+/// What became of a reservation at once.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Granted(Number, Sent),
+    Queued(Number),
+    Refused(Refusal),
+}
+
+/// One reservation as the state sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) cost: Cost,
+    pub(crate) class: Priority,
+    pub(crate) deadline: Option<Instant>,
+    /// The number and the age of a call that comes back after a refusal.
+    pub(crate) place: Option<(Number, Instant)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) pace: Pace,
+    pub(crate) queue: Queue,
+    pub(crate) last_used: Instant,
+    outcomes: BTreeMap<Number, Outcome>,
+    next: Number,
+    /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
+    baton: Option<(Number, Option<Instant>)>,
+    draws: Draws,
+    most_waiting: usize,
+    longest_wait: Option<Duration>,
+}
+
+impl State {
+    pub(crate) fn new(
+        limits: Limits,
+        draws: Draws,
+        most_waiting: usize,
+        longest_wait: Option<Duration>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            pace: Pace::new(limits, now),
+            queue: Queue::default(),
+            last_used: now,
+            outcomes: BTreeMap::new(),
+            next: 0,
+            baton: None,
+            draws,
+            most_waiting,
+            longest_wait,
+        }
+    }
+
+    /// Whether nothing would be lost by forgetting the scope: neither a cool-down nor anybody's place.
+    pub(crate) fn is_idle(&self, now: Instant) -> bool {
+        !self.pace.is_closed(now)
+            && self.queue.is_empty()
+            && self.outcomes.is_empty()
+            && self.pace.slots().in_flight() == 0
+    }
+
+    pub(crate) fn reserve(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
+        self.last_used = now;
+        self.pace.arrived(now);
+        let demand = self.pace.demand(request.cost);
+        let (number, since) = request.place.unwrap_or((self.next, now));
+        let batch = request.class == Priority::Batch;
+        let nobody = self.queue.is_empty();
+        let ahead = match request.place {
+            _ if nobody => Amounts::default(),
+            None => self.queue.ahead(request.class),
+            Some((number, _)) => self.queue.ahead_of(request.class, number),
+        };
+        let wait = self.pace.wait_behind(&ahead, &demand.amounts, batch, now);
+        if nobody && wait.cause == WaitCause::Nothing {
+            self.take_number(request);
+            return Answer::Granted(number, self.pace.send_demand(demand, now));
+        }
+        let patience = self.longest_wait.and_then(|longest| now.checked_add(longest));
+        if let Some(refusal) = refuse(&wait, request.deadline, patience, now) {
+            return Answer::Refused(refusal);
+        }
+        // A call that comes back had its place already.
+        if request.place.is_none() && self.queue.len() >= self.most_waiting {
+            return Answer::Refused(Refusal::new(&wait, RefusalReason::QueueFull));
+        }
+        self.take_number(request);
+        let deadline = match (request.deadline, patience) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
+        self.pump(now, wakers);
+        match self.outcomes.remove(&number) {
+            Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),
+            Some(Outcome::Refused(refusal)) => Answer::Refused(refusal),
+            None => Answer::Queued(number),
+        }
+    }
+
+    /// Counts a new arrival; a refused one leaves no trace.
+    const fn take_number(&mut self, request: &Request) {
+        if request.place.is_none() {
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    pub(crate) fn outcome(&mut self, number: Number) -> Option<Outcome> {
+        self.outcomes.remove(&number)
+    }
+
+    /// The moment at which a polled waiter has to look again; `None` where only others can move it.
+    pub(crate) fn park(
+        &mut self,
+        class: Priority,
+        number: Number,
+        waker: &Waker,
+        now: Instant,
+    ) -> Option<Instant> {
+        let waiter = self.queue.get_mut(class, number)?;
+        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            waiter.waker = Some(waker.clone());
+        }
+        let deadline = waiter.deadline;
+        if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
+            return deadline;
+        }
+        let release = self.next_release(now).err().flatten();
+        self.baton = Some((number, release));
+        match (release, deadline) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether a waiter's deadline has come.
+    pub(crate) fn is_due(&mut self, class: Priority, number: Number, now: Instant) -> bool {
+        self.queue
+            .get_mut(class, number)
+            .is_some_and(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
+    }
+
+    /// Takes a waiter out whose time is up.
+    pub(crate) fn expire(
+        &mut self,
+        class: Priority,
+        number: Number,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) -> Refusal {
+        let ahead = self.queue.ahead_of(class, number);
+        let wait = match self.queue.remove(class, number) {
+            Some(waiter) => {
+                self.pace.wait_behind(&ahead, &waiter.demand.amounts, class == Priority::Batch, now)
+            }
+            None => Wait { time: Duration::ZERO, cause: WaitCause::Nothing },
+        };
+        self.pump(now, wakers);
+        Refusal::new(&wait, RefusalReason::BeyondDeadline)
+    }
+
+    /// A ticket was dropped: leaves the queue, or gives an assigned grant back.
+    pub(crate) fn abandon(&mut self, class: Priority, number: Number, now: Instant, wakers: &mut Wakers) {
+        match self.outcomes.remove(&number) {
+            Some(Outcome::Granted(sent)) => {
+                self.pace.give_back(&sent, now);
+                self.pace.ended();
+            }
+            Some(Outcome::Refused(_)) => {}
+            None => drop(self.queue.remove(class, number)),
+        }
+        self.pump(now, wakers);
+    }
+
+    /// Lets go everybody who may, and sees to it that somebody holds the timer for the next.
+    pub(crate) fn pump(&mut self, now: Instant, wakers: &mut Wakers) {
+        if self.queue.is_empty() {
+            self.baton = None;
+            return;
+        }
+        let release = loop {
+            match self.next_release(now) {
+                Ok((class, number)) => {
+                    let Some(waiter) = self.queue.remove(class, number) else { break None };
+                    let sent = self.pace.send_demand(waiter.demand, now);
+                    self.outcomes.insert(number, Outcome::Granted(sent));
+                    wakers.0.extend(waiter.waker);
+                }
+                Err(release) => break release,
+            }
+        };
+        let Some((class, number)) = self.queue.baton(now) else {
+            self.baton = None;
+            return;
+        };
+        let is_set = self.baton.is_some_and(|(holder, set)| {
+            holder == number
+                && (release.is_none() || set.is_some_and(|set| release.is_some_and(|at| set <= at)))
+        });
+        if !is_set {
+            self.baton = Some((number, release));
+            wakers.0.extend(self.queue.get_mut(class, number).and_then(|waiter| waiter.waker.clone()));
+        }
+    }
+
+    /// Who may go now, or else when somebody may.
+    fn next_release(&mut self, now: Instant) -> Result<(Priority, Number), Option<Instant>> {
+        let Self { pace, queue, .. } = self;
+        let mut release: Option<Instant> = None;
+        for (class, number, waiter) in queue.heads(now) {
+            let batch = class == Priority::Batch;
+            let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
+            if wait.cause == WaitCause::Nothing {
+                return Ok((class, number));
+            }
+            if wait.cause != WaitCause::Concurrency {
+                let at = now.checked_add(wait.time);
+                release = match (release, at) {
+                    (Some(one), Some(other)) => Some(one.min(other)),
+                    (one, other) => one.or(other),
+                };
+            }
+            // A batch call that only leaves the reserve alone does not stand in the way of the others.
+            if !(batch && wait.cause == WaitCause::Limit) {
+                break;
+            }
+        }
+        Err(release)
+    }
+
+    /// The server refused a call.
+    pub(crate) fn refused(
+        &mut self,
+        sent: &Sent,
+        advice: Option<Duration>,
+        exhausted: crate::units::QuotaUnits,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) {
+        let alone = self.queue.is_empty();
+        let draw = self.draws.draw();
+        let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
+        self.pace.ended();
+        if later {
+            self.sweep(now, wakers);
+        }
+        self.pump(now, wakers);
+    }
+
+    /// Refuses at once every waiter whose deadline has come out of reach.
+    pub(crate) fn sweep(&mut self, now: Instant, wakers: &mut Wakers) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let Self { pace, queue, .. } = self;
+        let mut ahead = Amounts::default();
+        let mut lost: Vec<(Priority, Number, Refusal)> = Vec::new();
+        for (class, number, waiter) in queue.iter() {
+            let amounts = waiter.demand.amounts;
+            let wait = pace.wait_behind(&ahead, &amounts, class == Priority::Batch, now);
+            match refuse(&wait, waiter.deadline, None, now) {
+                Some(refusal) => lost.push((class, number, refusal)),
+                None => add(&mut ahead, &amounts),
+            }
+        }
+        for (class, number, refusal) in lost {
+            if let Some(waiter) = self.queue.remove(class, number) {
+                self.outcomes.insert(number, Outcome::Refused(refusal));
+                wakers.0.extend(waiter.waker);
+            }
+        }
+    }
+
+    /// Whether `demand` would be let go now, and if not when; for display only.
+    pub(crate) fn peek(&mut self, demand: Demand, class: Priority, now: Instant) -> Wait {
+        let ahead = self.queue.ahead(class);
+        self.pace.wait_behind(&ahead, &demand.amounts, class == Priority::Batch, now)
+    }
+}
+
+/// Whether the wait ends after the deadline or after the patience of the gate; at them is in time.
+fn refuse(
+    wait: &Wait,
+    deadline: Option<Instant>,
+    patience: Option<Instant>,
+    now: Instant,
+) -> Option<Refusal> {
+    let until = now.checked_add(wait.time);
+    let beyond = |limit: Instant| until.is_none_or(|until| until > limit);
+    if deadline.is_some_and(beyond) {
+        Some(Refusal::new(wait, RefusalReason::BeyondDeadline))
+    } else if patience.is_some_and(beyond) {
+        Some(Refusal::new(wait, RefusalReason::BeyondQueueWait))
+    } else {
+        None
+    }
+}

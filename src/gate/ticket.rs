@@ -1,0 +1,143 @@
+//! A place in the queue, as a future.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::time::Sleep;
+
+use super::Refusal;
+use super::permit::Permit;
+use super::queue::{Number, Priority};
+use super::state::{Cell, Outcome, Wakers};
+use crate::clock;
+
+/// A place in the queue of a scope: resolves to the permit, or to a refusal as soon as the deadline cannot be met.
+///
+/// # Fairness
+///
+/// Within a class first come, first served; see [`Priority`] for the classes.
+///
+/// # Cancel safety
+///
+/// Dropping a ticket leaves the queue at once, or gives back a permit that was assigned and not yet picked up. A ticket
+/// that has been polled must go on being polled until it resolves or is dropped: the first in the queue keeps the
+/// timer for all. Where it is not, the others go on only with the next event in the scope.
+///
+/// # Panics
+///
+/// Polling panics outside a tokio runtime with time enabled, as every tokio timer does.
+#[must_use = "a ticket does nothing unless it is awaited"]
+pub struct Ticket {
+    cell: Arc<Cell>,
+    number: Number,
+    since: Instant,
+    class: Priority,
+    timer: Option<Pin<Box<Sleep>>>,
+    is_resolved: bool,
+}
+
+impl Ticket {
+    pub(crate) const fn new(cell: Arc<Cell>, number: Number, since: Instant, class: Priority) -> Self {
+        Self { cell, number, since, class, timer: None, is_resolved: false }
+    }
+
+    fn resolve(&mut self, outcome: Outcome) -> Result<Permit, Refusal> {
+        self.is_resolved = true;
+        self.timer = None;
+        match outcome {
+            Outcome::Granted(call) => {
+                Ok(Permit::new(Arc::clone(&self.cell), call, self.number, self.since, self.class))
+            }
+            Outcome::Refused(refusal) => Err(refusal),
+        }
+    }
+
+    /// One look at the state: the outcome, or when to look again.
+    fn look(&self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
+        let now = clock::now();
+        let mut wakers = Wakers::default();
+        let mut state = self.cell.lock();
+        let mut outcome = state.outcome(self.number);
+        if outcome.is_none() {
+            state.pump(now, &mut wakers);
+            outcome = state.outcome(self.number);
+        }
+        let look = match outcome {
+            Some(outcome) => Ok(outcome),
+            None => match state.park(self.class, self.number, cx.waker(), now) {
+                // A call that is let go exactly at its deadline is in time, and it was not.
+                Some(at) if state.is_due(self.class, self.number, now) && at <= now => {
+                    Ok(Outcome::Refused(state.expire(self.class, self.number, now, &mut wakers)))
+                }
+                at => Err(at),
+            },
+        };
+        drop(state);
+        wakers.wake();
+        look
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Permit, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if self.is_resolved {
+                // Polled again after completion, against the contract of futures: nothing more will come.
+                return Poll::Pending;
+            }
+            match self.look(cx) {
+                Ok(outcome) => return Poll::Ready(self.resolve(outcome)),
+                Err(None) => {
+                    self.timer = None;
+                    return Poll::Pending;
+                }
+                Err(Some(at)) => {
+                    let at_tokio = at.into();
+                    let timer = match &mut self.timer {
+                        Some(timer) => {
+                            if timer.deadline() != at_tokio {
+                                timer.as_mut().reset(at_tokio);
+                            }
+                            timer
+                        }
+                        empty => empty.insert(Box::pin(clock::sleep_until(at))),
+                    };
+                    if timer.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    // A timer that has fired is done; another look decides.
+                    self.timer = None;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.is_resolved {
+            return;
+        }
+        let now = clock::now();
+        let mut wakers = Wakers::default();
+        let mut state = self.cell.lock();
+        state.abandon(self.class, self.number, now, &mut wakers);
+        drop(state);
+        wakers.wake();
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("class", &self.class)
+            .field("is_resolved", &self.is_resolved)
+            .finish_non_exhaustive()
+    }
+}

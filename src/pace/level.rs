@@ -1,0 +1,216 @@
+//! The token bucket of one quota unit: refill, grant, debt, settling, and learning from `remaining`.
+
+use std::time::Duration;
+
+use super::number::float;
+use crate::reading::ServiceLimit;
+
+/// Windows that are believed; what a server states or implies beyond is cut to these.
+const SHORTEST_WINDOW: f64 = 1.0;
+const LONGEST_WINDOW: f64 = 86_400.0;
+/// The window that is assumed where none is stated and none can be derived.
+const USUAL_WINDOW: f64 = 60.0;
+/// Limits that are believed, in units.
+const LARGEST_LIMIT: f64 = 1e15;
+/// The share of the bucket that batch calls leave to the others.
+const BATCH_RESERVE: f64 = 0.1;
+/// Calls of mean cost that are kept free where the limit comes from headers: several processes see the same
+/// `remaining` and each other's calls only a round trip later.
+const HEADROOM: f64 = 2.0;
+/// The share of an upward correction that is taken at once; downward ones are taken whole.
+const UPWARD: f64 = 0.25;
+/// The share of a newly derived window that is taken over.
+const WINDOW_GAIN: f64 = 0.25;
+/// A window is derived only where this share of the limit is used: near the full bucket the quotient is noise.
+const DERIVABLE: f64 = 0.9;
+/// After this many seconds without a call a learned level is old news, and one call may pass to hear anew.
+pub(crate) const STALE: f64 = 60.0;
+
+/// The capacity and the refill rate of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bucket {
+    pub(crate) capacity: f64,
+    /// Units per second.
+    pub(crate) rate: f64,
+}
+
+/// Where a limit in force comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Configured,
+    Headers,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Learned {
+    capacity: f64,
+    window: f64,
+    /// Whether the window was stated rather than assumed or derived from too little.
+    window_known: bool,
+    /// When the call was sent whose response was applied last.
+    as_of: f64,
+}
+
+/// What one response says of one unit, in terms of the gate's own bookkeeping.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Observation<'a> {
+    pub(crate) limit: &'a ServiceLimit,
+    pub(crate) sent_at: f64,
+    pub(crate) now: f64,
+    /// The cost of what was sent after the observed call.
+    pub(crate) sent_after: f64,
+    /// Half the round trip, in seconds.
+    pub(crate) one_way: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Level {
+    configured: Option<Bucket>,
+    learned: Option<Learned>,
+    /// What is in force: the lower of configured and learned.
+    bucket: Option<Bucket>,
+    level: f64,
+    refilled: f64,
+}
+
+impl Level {
+    pub(crate) const fn bucket(&self) -> Option<Bucket> {
+        self.bucket
+    }
+
+    pub(crate) const fn level(&self) -> f64 {
+        self.level
+    }
+
+    pub(crate) const fn is_learned(&self) -> bool {
+        self.learned.is_some()
+    }
+
+    /// The rate that headers imply.
+    pub(crate) fn learned_rate(&self) -> Option<f64> {
+        self.learned.map(|learned| learned.capacity / learned.window)
+    }
+
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        let bucket = self.bucket?;
+        match self.configured {
+            Some(configured) if configured.rate <= bucket.rate => Some(Origin::Configured),
+            _ => Some(Origin::Headers),
+        }
+    }
+
+    /// Sets or removes the configured limit; an infinite one is none.
+    pub(crate) fn configure(&mut self, per_minute: f64, now: f64) {
+        self.refill(now);
+        self.configured = per_minute.is_finite().then(|| {
+            let capacity = per_minute.clamp(1.0, LARGEST_LIMIT);
+            Bucket { capacity, rate: capacity / USUAL_WINDOW }
+        });
+        self.combine(now);
+    }
+
+    pub(crate) fn refill(&mut self, now: f64) {
+        if let Some(bucket) = self.bucket {
+            let elapsed = (now - self.refilled).max(0.0);
+            self.level = elapsed.mul_add(bucket.rate, self.level).min(bucket.capacity);
+        }
+        self.refilled = self.refilled.max(now);
+    }
+
+    /// Seconds until a call of `cost` may pass when `ahead` goes first.
+    pub(crate) fn wait(&self, ahead: f64, cost: f64, mean: f64, batch: bool) -> f64 {
+        let Some(bucket) = self.bucket else { return 0.0 };
+        if cost <= 0.0 {
+            return 0.0;
+        }
+        let headroom = if self.is_learned() { HEADROOM * mean } else { 0.0 };
+        let kept = if batch { headroom.max(BATCH_RESERVE * bucket.capacity) } else { headroom };
+        let needed = (cost + kept).min(bucket.capacity);
+        (ahead + needed - self.level) / bucket.rate
+    }
+
+    /// Takes `cost`; the level may go below 0, so that a call larger than the bucket passes when it is full.
+    pub(crate) fn take(&mut self, cost: f64) {
+        self.add(-cost);
+    }
+
+    /// Gives `amount` back, or takes it when it is negative.
+    pub(crate) fn add(&mut self, amount: f64) {
+        if let Some(bucket) = self.bucket {
+            self.level = (self.level + amount).min(bucket.capacity).max(-LARGEST_LIMIT);
+        }
+    }
+
+    /// Learns from what a response states; returns the server's level as it must be now, if that is told.
+    ///
+    /// The level is never set to `remaining`: that counts what is in flight twice.
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>) -> Option<f64> {
+        let stated = float(seen.limit.limit?);
+        if stated < 1.0 || self.learned.is_some_and(|learned| seen.sent_at < learned.as_of) {
+            return None;
+        }
+        self.refill(seen.now);
+        let capacity = stated.min(LARGEST_LIMIT);
+        let remaining = seen.limit.remaining.map(|left| float(left).min(capacity));
+        let first = self.learned.is_none();
+        let (window, window_known) = self.window(seen.limit, capacity, remaining);
+        self.learned = Some(Learned { capacity, window, window_known, as_of: seen.sent_at });
+        self.combine(seen.now);
+
+        let bucket = self.bucket?;
+        let since = (seen.now - seen.sent_at - seen.one_way).max(0.0);
+        let server = (capacity / window).mul_add(since, remaining?).min(capacity) - seen.sent_after;
+        let target = server.min(bucket.capacity);
+        if first && self.configured.is_none() || target < self.level {
+            self.level = target;
+        } else {
+            self.level += UPWARD * (target - self.level);
+        }
+        Some(server)
+    }
+
+    /// The window: stated, or derived from how long the used part takes to come back.
+    fn window(&self, limit: &ServiceLimit, capacity: f64, remaining: Option<f64>) -> (f64, bool) {
+        let believed = |seconds: f64| seconds.clamp(SHORTEST_WINDOW, LONGEST_WINDOW);
+        if let Some(window) = limit.window.filter(|window| !window.is_zero()) {
+            return (believed(window.as_secs_f64()), true);
+        }
+        let earlier = self.learned.filter(|learned| learned.window_known);
+        let used = remaining
+            .filter(|left| *left < DERIVABLE * capacity)
+            .zip(limit.reset.filter(|reset| *reset > Duration::ZERO));
+        match (used, earlier) {
+            (Some((left, reset)), earlier) => {
+                let derived = believed(reset.as_secs_f64() * capacity / (capacity - left));
+                let window =
+                    earlier.map_or(derived, |known| known.window + WINDOW_GAIN * (derived - known.window));
+                (window, true)
+            }
+            (None, Some(known)) => (known.window, true),
+            (None, None) => (USUAL_WINDOW, false),
+        }
+    }
+
+    /// Puts the lower of configured and learned in force; the level has been refilled at the old rate before.
+    fn combine(&mut self, now: f64) {
+        let learned = self
+            .learned
+            .map(|learned| Bucket { capacity: learned.capacity, rate: learned.capacity / learned.window });
+        let before = self.bucket;
+        self.bucket = match (self.configured, learned) {
+            (Some(one), Some(other)) => {
+                Some(Bucket { capacity: one.capacity.min(other.capacity), rate: one.rate.min(other.rate) })
+            }
+            (one, other) => one.or(other),
+        };
+        match (before, self.bucket) {
+            (None, Some(bucket)) => {
+                self.level = bucket.capacity;
+                self.refilled = now;
+            }
+            // A larger bucket does not come with more in it, a smaller one holds less.
+            (Some(_), Some(bucket)) => self.level = self.level.min(bucket.capacity),
+            (_, None) => {}
+        }
+    }
+}

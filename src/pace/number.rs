@@ -1,0 +1,56 @@
+//! Conversions between counts, durations and the `f64` that the arithmetic runs in; all total, all saturating.
+
+use std::time::Duration;
+
+/// The longest wait that is ever told or kept; what is longer is as good as never.
+pub(crate) const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Below this many seconds a wait is rounding noise.
+const NOISE: f64 = 1e-9;
+
+const TWO_POW_32: f64 = 4_294_967_296.0;
+
+/// A count as a float, exact up to 2⁵³.
+pub(crate) fn float(count: u64) -> f64 {
+    let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
+    let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    f64::from(high).mul_add(TWO_POW_32, f64::from(low))
+}
+
+/// The whole part of a float, saturating at both ends; not-a-number is 0.
+pub(crate) fn whole(value: f64) -> u64 {
+    if value >= 1.0 {
+        Duration::try_from_secs_f64(value).map_or(u64::MAX, |whole| whole.as_secs())
+    } else {
+        0
+    }
+}
+
+/// Seconds as a duration, rounded up so that a timer never fires before the moment it stands for.
+pub(crate) fn duration(seconds: f64) -> Duration {
+    if seconds > NOISE {
+        Duration::try_from_secs_f64(seconds)
+            .map_or(LONGEST, |exact| exact.saturating_add(Duration::from_nanos(1)).min(LONGEST))
+    } else {
+        Duration::ZERO
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_are_total() {
+        assert!((float(1 << 40) - 1_099_511_627_776.0).abs() < f64::EPSILON);
+        assert!(float(u64::MAX) > 1.8e19);
+        assert_eq!(whole(f64::NAN), 0);
+        assert_eq!(whole(-3.0), 0);
+        assert_eq!(whole(f64::INFINITY), u64::MAX);
+        assert_eq!(whole(41.9), 41);
+        assert_eq!(duration(f64::NAN), Duration::ZERO);
+        assert_eq!(duration(f64::INFINITY), LONGEST);
+        assert_eq!(duration(-1.0), Duration::ZERO);
+        assert!(duration(0.25) >= Duration::from_millis(250));
+    }
+}
