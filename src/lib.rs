@@ -1,10 +1,10 @@
 //! Admission control for reqwest: a 429 becomes a decision.
 //!
 //! ```no_run
-//! async fn items() -> reqwest_middleware::Result<String> {
-//!     let client = reqwest_middleware::ClientBuilder::new(reqwest::Client::new())
-//!         .with(reqwest_admission::Admission::default())
-//!         .build();
+//! use reqwest_admission::AdmissionClient;
+//!
+//! async fn items() -> Result<String, Box<dyn std::error::Error>> {
+//!     let client = AdmissionClient::builder(reqwest::Client::builder()).build()?;
 //!     Ok(client.get("https://api.example/v1/items").send().await?.text().await?)
 //! }
 //! ```
@@ -32,7 +32,9 @@
 //!
 //! | Room | What it holds |
 //! |---|---|
-//! | [`Admission`], [`AdmissionBuilder`] | the middleware |
+//! | [`AdmissionClient`], [`AdmissionClientBuilder`] | a client in which nothing else retries |
+//! | [`Admission`], [`AdmissionBuilder`] | the middleware, for a stack of your own |
+//! | [`RetryConflict`], [`verify_sole_owner`] | another layer that retries; a check for it at start-up |
 //! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
 //! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
 //! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |
@@ -56,8 +58,8 @@
 //! # Order with other middlewares
 //!
 //! The first `.with()` is outermost. Put [`Admission`] outside of whatever must happen anew for each attempt
-//! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts. Switch
-//! reqwest's own off with `reqwest::retry::never()`.
+//! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts.
+//! [`AdmissionClient`] sees to all of that.
 //!
 //! # Cancel safety
 //!
@@ -77,8 +79,11 @@
 //!
 //! # Features
 //!
-//! There are no optional features yet. reqwest is used without its default features; TLS and the rest are what your own
-//! dependency on it says.
+//! | Feature | Default | What it adds |
+//! |---|---|---|
+//! | `metrics` | off | counters and histograms through the `metrics` facade, see [`observe`] |
+//!
+//! reqwest is used without its default features; TLS and the rest are what your own dependency on it says.
 #![deny(clippy::disallowed_methods)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

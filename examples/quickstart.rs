@@ -1,0 +1,240 @@
+//! The 193 waits that a real provisioned deployment advised, replayed on loopback.
+//!
+//! `cargo run --example quickstart` starts a server that refuses each of 193 calls once, sends the calls through a
+//! client with [`Admission`], prints a line per decision, and then compares what the client did with what the
+//! server's own stopwatch saw. It exits with a failure where a claim of the summary does not hold.
+#![allow(clippy::arithmetic_side_effects, reason = "sums of short times and small counts")]
+
+#[path = "quickstart/server.rs"]
+mod server;
+
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use reqwest_admission::observe::DecisionEvent;
+use reqwest_admission::{Admission, Reason, SpillOver};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use server::{Deployment, Seen};
+use tokio::task::JoinSet;
+
+const RECORDED: &str = include_str!("../tests/data/ptu_retry_after_ms.csv");
+
+/// What each call may take in all.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// How many calls are under way at a time.
+const AT_A_TIME: usize = 8;
+
+/// The most that the median call may wait beyond its advice.
+const ADDED_AT_MEDIAN: f64 = 0.15;
+
+/// The mean time in which a call that cannot be served in time must say so.
+const SIGNAL: Duration = Duration::from_millis(20);
+
+tokio::task_local! {
+    /// The call that a task works on: observers run in the task of their call.
+    static CALL: usize;
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
+    let advice = recorded_advice()?;
+    let server = Deployment::start(&advice)?;
+    say(format_args!(
+        "A deployment at {} refuses each of {} calls once, with the wait that a real one advised.\n\
+         Each call may take {BUDGET:?} in all; {AT_A_TIME} are under way at a time.\n\n\
+         call  status  decision",
+        server.url(),
+        advice.len(),
+    ));
+
+    let admission = Admission::builder().latency_budget(BUDGET).observer(print_decision).build()?;
+    // No proxy: the server is on this machine, whatever the environment says.
+    let http = reqwest::Client::builder().no_proxy().build()?;
+    let client = ClientBuilder::new(http).with(admission).build();
+
+    let start = Instant::now();
+    let outcomes = send_all(&client, &server.url(), advice.len()).await?;
+    let took = start.elapsed();
+
+    Ok(summarize(&server.seen(), &outcomes, took))
+}
+
+/// The advice of each recorded refusal, in the order in which they were received.
+fn recorded_advice() -> Result<Vec<Duration>, Box<dyn Error + Send + Sync>> {
+    let rows = RECORDED.lines().filter(|line| !line.starts_with('#')).skip(1);
+    let milliseconds = rows.filter_map(|row| row.split(',').nth(1)).map(str::parse);
+    Ok(milliseconds.map(|parsed| parsed.map(Duration::from_millis)).collect::<Result<_, _>>()?)
+}
+
+/// One line per decision, printed by the middleware's observer.
+fn print_decision(event: &DecisionEvent<'_>) {
+    let call = CALL.try_with(|call| call + 1).unwrap_or_default();
+    let status = event.status.map_or(0, |status| status.as_u16());
+    let advice = match (event.source, event.raw_wait) {
+        (Some(source), Some(advised)) => format!("{source} asks for {:.0} ms", milliseconds(advised)),
+        _ => "no advice".to_owned(),
+    };
+    let decision = match (event.wait, event.reason) {
+        (Some(wait), _) => format!("wait {:.1} ms: {advice}", milliseconds(wait)),
+        (None, Some(reason)) => format!("spill over: {advice}, {reason}"),
+        (None, None) => format!("{}: attempt {}", event.decision, event.attempt),
+    };
+    say(format_args!("{call:4}  {status:6}  {decision}"));
+}
+
+/// What a caller got.
+enum Outcome {
+    Response(StatusCode),
+    SpilledOver { spill: SpillOver, took: Duration },
+}
+
+/// Sends every call, a few at a time.
+async fn send_all(
+    client: &ClientWithMiddleware,
+    url: &str,
+    calls: usize,
+) -> Result<Vec<Outcome>, Box<dyn Error + Send + Sync>> {
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut workers = JoinSet::new();
+    for _ in 0..AT_A_TIME {
+        let (client, url, next) = (client.clone(), url.to_owned(), Arc::clone(&next));
+        workers.spawn(async move {
+            let mut outcomes = Vec::new();
+            loop {
+                let call = next.fetch_add(1, Ordering::Relaxed);
+                if call >= calls {
+                    return Ok(outcomes);
+                }
+                outcomes.push(CALL.scope(call, send(&client, &url, call)).await?);
+            }
+        });
+    }
+    let mut outcomes = Vec::new();
+    while let Some(worker) = workers.join_next().await {
+        let done: Result<Vec<Outcome>, reqwest_middleware::Error> = worker?;
+        outcomes.extend(done?);
+    }
+    Ok(outcomes)
+}
+
+async fn send(
+    client: &ClientWithMiddleware,
+    url: &str,
+    call: usize,
+) -> Result<Outcome, reqwest_middleware::Error> {
+    let start = Instant::now();
+    let outcome = client.post(url).header("x-call", call).body(r#"{"messages":[]}"#).send().await;
+    let took = start.elapsed();
+    if let Some(spill) = SpillOver::of(&outcome) {
+        return Ok(Outcome::SpilledOver { spill: spill.clone(), took });
+    }
+    let response = outcome?;
+    let status = response.status();
+    response.bytes().await?;
+    Ok(Outcome::Response(status))
+}
+
+/// Prints what was measured and whether the claims hold.
+fn summarize(seen: &[Seen], outcomes: &[Outcome], took: Duration) -> ExitCode {
+    let waits: Vec<(Duration, Duration)> =
+        seen.iter().filter_map(|call| call.waited().map(|waited| (waited, call.advice))).collect();
+    let spills: Vec<(&SpillOver, Duration)> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::SpilledOver { spill, took } => Some((spill, *took)),
+            Outcome::Response(_) => None,
+        })
+        .collect();
+    let served =
+        outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Response(StatusCode::OK))).count();
+    let refusals: usize = seen.iter().map(|call| call.refusals).sum();
+    let successes: usize = seen.iter().map(|call| call.successes).sum();
+    let advised: Duration = waits.iter().map(|(_, advice)| *advice).sum();
+    let waited: Duration = waits.iter().map(|(waited, _)| *waited).sum();
+
+    say(format_args!(
+        "\n{} calls in {took:.1?}: {served} served after a wait, {} spilled over\n\
+         {} requests at the server: {refusals} answered 429, {successes} answered 200\n\
+         {:.0} ms of waiting advised, {:.0} ms waited\n",
+        outcomes.len(),
+        spills.len(),
+        refusals + successes,
+        milliseconds(advised),
+        milliseconds(waited),
+    ));
+
+    let claims = [
+        never_early(&waits),
+        hardly_late(&waits),
+        spilled_at_once(seen, &spills),
+        refused_once(seen, served, spills.len(), refusals),
+    ];
+    for (holds, claim) in &claims {
+        say(format_args!("[{}] {claim}", if *holds { "ok" } else { "NOT MET" }));
+    }
+    if claims.iter().all(|(holds, _)| *holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// By the server's stopwatch: from writing the 429 to the arrival of the next request.
+fn never_early(waits: &[(Duration, Duration)]) -> (bool, String) {
+    let early = waits.iter().filter(|(waited, advice)| waited < advice).count();
+    let margin =
+        waits.iter().map(|(waited, advice)| waited.saturating_sub(*advice)).min().unwrap_or_default();
+    let claim = format!(
+        "Nothing was sent before the advised moment: {early} of {} early, the closest {:.2} ms after it",
+        waits.len(),
+        milliseconds(margin)
+    );
+    (early == 0 && !waits.is_empty(), claim)
+}
+
+fn hardly_late(waits: &[(Duration, Duration)]) -> (bool, String) {
+    let mut added: Vec<f64> =
+        waits.iter().map(|(waited, advice)| waited.as_secs_f64() / advice.as_secs_f64() - 1.0).collect();
+    added.sort_by(f64::total_cmp);
+    let median = added.get(added.len() / 2).copied().unwrap_or(f64::INFINITY);
+    let claim = format!(
+        "The median call waited {:.1} % longer than advised (claimed: at most {:.0} %)",
+        median * 100.0,
+        ADDED_AT_MEDIAN * 100.0
+    );
+    (median <= ADDED_AT_MEDIAN, claim)
+}
+
+fn spilled_at_once(seen: &[Seen], spills: &[(&SpillOver, Duration)]) -> (bool, String) {
+    let too_long = seen.iter().filter(|call| call.advice > BUDGET).count();
+    let for_budget = spills.iter().filter(|(spill, _)| spill.reason() == Reason::BudgetExceeded).count();
+    let slept: Duration = spills.iter().map(|(spill, _)| spill.waited()).sum();
+    let times = || spills.iter().map(|(_, took)| *took);
+    let mean = times().sum::<Duration>() / u32::try_from(spills.len().max(1)).unwrap_or(u32::MAX);
+    let claim = format!(
+        "Every advice over {BUDGET:?} was spilled at once: {for_budget} of {too_long}, {:.1} ms after the call began \
+         (mean; longest {:.1} ms), none of it asleep",
+        milliseconds(mean),
+        milliseconds(times().max().unwrap_or_default()),
+    );
+    (for_budget == too_long && spills.len() == too_long && slept.is_zero() && mean <= SIGNAL, claim)
+}
+
+fn refused_once(seen: &[Seen], served: usize, spilled: usize, refusals: usize) -> (bool, String) {
+    let again = refusals.saturating_sub(seen.len());
+    let claim =
+        format!("Every other call was served on its second attempt: {served} served, {again} refused again");
+    (served + spilled == seen.len() && again == 0, claim)
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+/// Prints a line; a reader that has seen enough (`| head`) is no error.
+fn say(line: impl Display) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
