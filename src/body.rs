@@ -70,35 +70,40 @@ impl Peeked {
         &self.text
     }
 
+    /// Lets go of the connection: what is not read by now is lost.
+    pub(crate) fn detach(&mut self) {
+        self.rest = None;
+    }
+
     /// The response as if it had never been looked into: same url, extensions, length and body.
     pub(crate) fn into_response(self) -> Response {
-        let mut response = http::Response::builder().url(self.url);
-        // The url travels in an extension, which taking over the old ones must not lose.
-        if let Some(extensions) = response.extensions_mut() {
-            let url = std::mem::replace(extensions, self.head.extensions);
-            extensions.extend(url);
-        }
-        if let Some(headers) = response.headers_mut() {
-            *headers = self.head.headers;
-        }
-        let response = response.status(self.head.status).version(self.head.version);
         let body = match self.rest {
             Some(body) if self.frames.is_empty() => body,
             rest => Body::wrap(Replayed { frames: self.frames, rest }),
         };
-        // The builder can only fail on a bad status or header, and these come from a response.
-        response.body(body).map_or_else(|error| Response::from(impossible(error)), Response::from)
+        assemble(self.head, self.url, body)
     }
+}
+
+/// A response of these parts. `reqwest::Response` keeps its url in an extension that `http::Response` loses.
+fn assemble(head: http::response::Parts, url: Url, body: Body) -> Response {
+    let mut builder = http::Response::builder().url(url);
+    if let Some(extensions) = builder.extensions_mut() {
+        let url = std::mem::replace(extensions, head.extensions);
+        extensions.extend(url);
+    }
+    if let Some(headers) = builder.headers_mut() {
+        *headers = head.headers;
+    }
+    let response = builder.status(head.status).version(head.version).body(body);
+    // The builder can only fail on a bad status or header, and these come from a response.
+    Response::from(response.unwrap_or_default())
 }
 
 impl fmt::Debug for Peeked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peeked").field("status", &self.head.status).finish_non_exhaustive()
     }
-}
-
-fn impossible(_error: http::Error) -> http::Response<Body> {
-    http::Response::new(Body::default())
 }
 
 fn data(frame: &Result<Frame<Bytes>, reqwest::Error>) -> Option<&Bytes> {
@@ -161,6 +166,10 @@ impl http_body::Body for Replayed {
         hint
     }
 }
+
+mod held;
+
+pub(crate) use held::{Held, hold};
 
 #[cfg(test)]
 mod tests;

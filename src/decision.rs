@@ -71,6 +71,10 @@ pub enum Reason {
     ServerDirective,
     /// The request is larger than the server's limit will ever take.
     RequestTooLarge,
+    /// As many calls wait at the gate as may.
+    QueueFull,
+    /// The wait at the gate would be longer than the gate's own bound.
+    QueueWaitExceeded,
 }
 
 impl Reason {
@@ -85,6 +89,8 @@ impl Reason {
             Self::RetryBudgetSpent => "retry_budget_spent",
             Self::ServerDirective => "server_directive",
             Self::RequestTooLarge => "request_too_large",
+            Self::QueueFull => "queue_full",
+            Self::QueueWaitExceeded => "queue_wait_exceeded",
         }
     }
 }
@@ -99,6 +105,8 @@ impl fmt::Display for Reason {
             Self::RetryBudgetSpent => "the retry budget is spent",
             Self::ServerDirective => "the server says not to repeat the request",
             Self::RequestTooLarge => "the request is larger than the limit",
+            Self::QueueFull => "too many calls are waiting",
+            Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
         })
     }
 }

@@ -100,6 +100,7 @@ mod ownership;
 pub mod pace;
 pub mod policy;
 pub mod reading;
+mod scope;
 mod spill;
 pub mod units;
 

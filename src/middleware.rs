@@ -9,17 +9,21 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use tracing::{Instrument as _, Span};
 
-use crate::body::Peeked;
+use crate::body::{Peeked, hold};
 use crate::budget::{LatencyBudget, RetryBudget};
 use crate::clock::{self, Chance};
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
+use crate::gate::{Gate, Permit, Place, Refusal, ScopeKey};
 use crate::observe::{self, AttemptReport, CallReport, DecisionEvent, Observer};
 use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
 use crate::policy::{AdmissionPolicy, AttemptTimeout, OnSpill, RetryOwnership};
 use crate::reading::{MAX_BODY, Profile, Reading};
 use crate::spill::SpillOver;
 
+use entry::{Entry, InBody, Left};
+
 mod builder;
+mod entry;
 mod replay;
 
 pub use builder::{AdmissionBuilder, BuildError};
@@ -49,11 +53,18 @@ pub use builder::{AdmissionBuilder, BuildError};
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Shared>);
 
+/// Names the scope of a request.
+pub(crate) type ScopeFn = dyn Fn(&Request) -> ScopeKey + Send + Sync;
+
 struct Shared {
     /// Whether a guard stands at the inner end, so that attempts need no seal.
     guarded: bool,
     policy: AdmissionPolicy,
     profile: Option<&'static Profile>,
+    /// The host that was asked for last, and its profile: most clients talk to one.
+    last_profile: Mutex<Option<(Box<str>, &'static Profile)>>,
+    gate: Option<Gate>,
+    scope_by: Option<Arc<ScopeFn>>,
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     retry_budget: Mutex<RetryBudget>,
@@ -92,6 +103,7 @@ struct LogicalCall<'a> {
     shared: &'a Shared,
     report: CallReport,
     run: Run,
+    entry: Option<Entry>,
     /// Only where somebody asks for it.
     host: Option<Box<str>>,
     deadline: Instant,
@@ -111,11 +123,30 @@ enum Sent {
     CutOff,
 }
 
+impl Sent {
+    /// What is worth keeping of a refusal during a wait; not its connection.
+    fn detached(self) -> Option<Box<(Peeked, Reading)>> {
+        match self {
+            Self::Refused(mut refused) => {
+                refused.0.detach();
+                Some(refused)
+            }
+            Self::Plain(_) | Self::Failed(_) | Self::CutOff => None,
+        }
+    }
+}
+
+/// Whether a response refuses for want of capacity. A 503 without advice may be a failure like any other.
+fn is_capacity(reading: &Reading) -> bool {
+    reading.is_throttled() && (reading.status().as_u16() != 503 || reading.hint().is_some())
+}
+
 impl<'a> LogicalCall<'a> {
     fn begin(shared: &'a Shared, request: &mut Request, extensions: &mut Extensions) -> Result<Self> {
         let policy = &shared.policy;
         let now = clock::now();
         let probe = extensions.get::<Probe>();
+        let is_probe = probe.is_some();
         let budget = match probe {
             // Whatever the refusal advises, the check wants to see only whether it is sent again.
             Some(_) => LatencyBudget::new(Duration::ZERO),
@@ -139,14 +170,16 @@ impl<'a> LogicalCall<'a> {
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped = policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
+        let idempotent = replay::is_idempotent(request, policy, &shared.chance);
         Ok(Self {
             shared,
             run,
+            entry: if is_probe { None } else { Entry::new(shared, request, extensions) },
             report,
             host: shared.observer.is_some().then(|| request.url().host_str().unwrap_or_default().into()),
             deadline,
             cut_off: clamped.then_some(deadline),
-            idempotent: replay::is_idempotent(request, policy, &shared.chance),
+            idempotent,
             attempts,
             waited: Duration::ZERO,
         })
@@ -160,7 +193,13 @@ impl<'a> LogicalCall<'a> {
         span: &Span,
     ) -> Result<Response> {
         let mut request = request;
+        let mut place = None;
+        let mut last = None;
         loop {
+            let permit = match self.enter(place).await {
+                Ok(permit) => permit,
+                Err(refusal) => return self.turned_away(&refusal, request, last, span),
+            };
             let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
             let spare = if may_repeat { request.try_clone() } else { None };
             let sent = self.send(request, extensions, next.clone()).await;
@@ -169,11 +208,16 @@ impl<'a> LogicalCall<'a> {
             let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
             self.tell(&sent, &decision, at);
             self.remember(&sent, &decision);
+            let left = self.leave(permit, &sent, &decision, at);
             match (decision, spare) {
-                (Decision::Wait { until, .. }, Some(spare)) => {
-                    // What is not read by now is not worth keeping its connection during the wait.
-                    drop(sent);
-                    self.wait(until).await;
+                (Decision::Wait { until, charged, .. }, Some(spare)) => {
+                    last = sent.detached();
+                    place = left.place;
+                    // Where the server named a moment, the gate keeps it for the whole scope.
+                    if charged || place.is_none() {
+                        drop(left.permit);
+                        self.wait(until).await;
+                    }
                     request = spare;
                 }
                 (Decision::SpillOver(reason), _) => {
@@ -182,9 +226,39 @@ impl<'a> LogicalCall<'a> {
                 }
                 (decision, _) => {
                     observe::close(span, self.attempts, &decision);
-                    return self.hand_on(sent);
+                    return self.hand_on(sent, left.permit);
                 }
             }
+        }
+    }
+
+    /// Waits at the gate, where there is one.
+    async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
+        let Some(entry) = &self.entry else { return Ok(None) };
+        let start = clock::now();
+        let entered = entry.enter(place, self.deadline).await;
+        self.count_wait(clock::since(start));
+        entered
+    }
+
+    /// Tells the gate what came of an attempt.
+    fn leave(&self, permit: Option<Permit>, sent: &Sent, decision: &Decision, at: Instant) -> Left {
+        let Some(permit) = permit else { return Left::default() };
+        match sent {
+            Sent::Refused(refused) if is_capacity(&refused.1) => {
+                entry::refused(permit, &refused.1, decision, at)
+            }
+            Sent::Plain(response) => {
+                let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
+                let (status, headers) = (response.status(), response.headers());
+                let reading = Reading::with_profile(profile, status, headers, None, clock::wall_clock());
+                entry::taken(permit, Some(&reading), at)
+            }
+            Sent::Refused(refused) if !invites_retry(refused.1.status()) => {
+                entry::taken(permit, Some(&refused.1), at)
+            }
+            Sent::Refused(_) => entry::taken(permit, None, at),
+            Sent::Failed(_) | Sent::CutOff => Left::default(),
         }
     }
 
@@ -230,7 +304,7 @@ impl<'a> LogicalCall<'a> {
             other => return other,
         };
         let received_at = clock::wall_clock();
-        let profile = self.shared.profile.unwrap_or_else(|| Profile::for_host(response.url().host_str().unwrap_or("")));
+        let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
         let peeked = if profile.inspects_body_of(response.status()) {
             let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
             Peeked::read(response, MAX_BODY, patience).await
@@ -277,9 +351,14 @@ impl<'a> LogicalCall<'a> {
     async fn wait(&mut self, until: Instant) {
         let start = clock::now();
         clock::sleep_until(until).await;
-        let waited = clock::since(start);
-        self.waited = self.waited.saturating_add(waited);
-        self.report.waited_for(waited);
+        self.count_wait(clock::since(start));
+    }
+
+    fn count_wait(&mut self, waited: Duration) {
+        if !waited.is_zero() {
+            self.waited = self.waited.saturating_add(waited);
+            self.report.waited_for(waited);
+        }
     }
 
     fn tell(&self, sent: &Sent, decision: &Decision, at: Instant) {
@@ -318,16 +397,54 @@ impl<'a> LogicalCall<'a> {
         });
     }
 
-    /// Gives the outcome to the caller as it is.
-    fn hand_on(self, sent: Sent) -> Result<Response> {
-        let mut response = match sent {
+    /// Gives the outcome to the caller as it is; its body holds the permit.
+    fn hand_on(self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+        let response = match sent {
             Sent::Plain(response) => response,
             Sent::Refused(refused) => refused.0.into_response(),
             Sent::Failed(error) => return Err(error),
             Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
         };
+        let mut response = match permit {
+            Some(permit) => hold(response, InBody(Some(permit))),
+            None => response,
+        };
         response.extensions_mut().insert(self.report);
         Ok(response)
+    }
+
+    /// Gives the call back that the gate does not let go in time.
+    fn turned_away(
+        self,
+        refusal: &Refusal,
+        request: Request,
+        last: Option<Box<(Peeked, Reading)>>,
+        span: &Span,
+    ) -> Result<Response> {
+        let reason = entry::reason(refusal);
+        let decision = Decision::SpillOver(reason);
+        observe::close(span, self.attempts, &decision);
+        self.run.gave_up();
+        let event = DecisionEvent {
+            host: self.host.as_deref().unwrap_or_default(),
+            decision: observe::name(&decision),
+            reason: Some(reason),
+            attempt: self.attempts,
+            status: None,
+            failure: None,
+            raw_wait: Some(refusal.wait),
+            wait: None,
+            source: None,
+            request_id: None,
+        };
+        observe::tell(&event, self.shared.observer.as_ref());
+        let Some(last) = last else {
+            let at = clock::wall_clock();
+            let signal = SpillOver::unsent(reason, self.attempts, self.waited, request, refusal.wait, at);
+            self.report.spilled_over(signal.clone());
+            return Err(Error::middleware(signal));
+        };
+        self.spill_over(reason, Sent::Refused(last))
     }
 
     fn spill_over(self, reason: Reason, sent: Sent) -> Result<Response> {
@@ -358,6 +475,21 @@ impl<'a> LogicalCall<'a> {
 }
 
 impl Shared {
+    fn profile_of(&self, host: &str) -> &'static Profile {
+        if let Some(profile) = self.profile {
+            return profile;
+        }
+        let mut last = self.last_profile.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, profile)) if **known == *host => profile,
+            _ => {
+                let profile = Profile::for_host(host);
+                *last = Some((host.into(), profile));
+                profile
+            }
+        }
+    }
+
     fn conflict(&self, conflict: RetryConflict, report: &CallReport) {
         observe::conflict(&conflict, self.observer.as_ref());
         report.conflicted(conflict);

@@ -32,6 +32,7 @@ pub use view::{LimitOrigin, UnitState};
 /// A server's stated level below this share of its limit starts pacing, above the second share it ends.
 const ENTER: f64 = 0.05;
 const LEAVE: f64 = 0.10;
+const ROUNDING: Duration = Duration::from_micros(5);
 /// The most that half a round trip is taken for, in seconds; answers also hold the time the server worked.
 const LONGEST_ONE_WAY: f64 = 0.05;
 /// The cool-down after "too many at once" without advice, in seconds, before doubling and jitter.
@@ -206,8 +207,9 @@ impl Pace {
             if pacing > limit { (pacing, WaitCause::Pacing) } else { (limit, WaitCause::Limit) };
         let learned = duration(learned);
         let closed = self.closed_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        // What pacing adds of less than this is the rounding of its arithmetic, and would cost a tick of the timer.
         let (time, cause) =
-            if closed >= learned { (closed, WaitCause::CoolDown) } else { (learned, learned_cause) };
+            if closed.saturating_add(ROUNDING) >= learned { (closed, WaitCause::CoolDown) } else { (learned, learned_cause) };
         if !time.is_zero() {
             Wait { time, cause }
         } else if self.slots.is_free() {
@@ -316,7 +318,7 @@ impl Pace {
     /// The server refused a call for want of capacity; returns whether the scope's waits have become longer.
     ///
     /// `advice` is the wait that the response asks for, counted from its receipt at `now`; `exhausted` the units it
-    /// says are used up; `alone` tells that no other call waits; `draw` is a random number from [0, 1).
+    /// says are used up; `alone`, of a call that has the scope to itself, is the wait that it plans, jitter included; `draw` is a random number from [0, 1).
     ///
     /// The scope is closed until `now + advice`, by maximum, and then re-opens paced. A refusal without advice (or
     /// with one of zero) backs off, doubling from the time of one mean call.
@@ -325,7 +327,7 @@ impl Pace {
         sent: &Sent,
         advice: Option<Duration>,
         exhausted: QuotaUnits,
-        alone: bool,
+        alone: Option<Duration>,
         draw: f64,
         now: Instant,
     ) -> bool {
@@ -364,7 +366,7 @@ impl Pace {
                 sent_before,
                 cost,
                 advice: advice.map(|wait| wait.as_secs_f64()),
-                alone,
+                alone: alone.map(|planned| planned.as_secs_f64()),
                 draw,
                 header_rate,
                 cap: unit.level.bucket().map(|bucket| bucket.rate),
@@ -380,7 +382,8 @@ impl Pace {
             wait = wait.max((SLOT_BACKOFF * doublings).min(LONGEST_SLOT_BACKOFF) * (0.5 + draw));
         }
         // The advice itself, not its float: nothing may be sent a nanosecond before.
-        let until = now.checked_add(advice.unwrap_or_else(|| duration(wait)));
+        let floor = alone.max(advice).unwrap_or_else(|| duration(wait)).min(LONGEST);
+        let until = now.checked_add(floor);
         self.closed_until = self.closed_until.max(until);
         later || self.closed_until > before
     }

@@ -41,6 +41,8 @@ struct Inner {
     waited: Duration,
     last: Option<LastResponse>,
     request: Mutex<Option<Request>>,
+    /// The wait that the gate expects, and from when.
+    expected: Option<(Duration, SystemTime)>,
     possibly_processed: bool,
 }
 
@@ -67,6 +69,7 @@ impl SpillOver {
             waited,
             last,
             request: Mutex::new(None),
+            expected: None,
             possibly_processed: false,
         }))
     }
@@ -79,7 +82,28 @@ impl SpillOver {
             waited,
             last: None,
             request: Mutex::new(None),
+            expected: None,
             possibly_processed: true,
+        }))
+    }
+
+    /// For a call that the gate did not let go.
+    pub(crate) fn unsent(
+        reason: Reason,
+        attempts: u32,
+        waited: Duration,
+        request: Request,
+        wait: Duration,
+        at: SystemTime,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            reason,
+            attempts,
+            waited,
+            last: None,
+            request: Mutex::new(Some(request)),
+            expected: Some((wait, at)),
+            possibly_processed: false,
         }))
     }
 
@@ -116,10 +140,11 @@ impl SpillOver {
         self.0.waited
     }
 
-    /// The wait that the last response advised, in full, counted from its receipt.
+    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the
+    /// wait that the gate expects.
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
-        self.hint().map(Hint::wait)
+        self.hint().map(Hint::wait).or(self.0.expected.map(|(wait, _)| wait))
     }
 
     /// The moment, by the local wall clock, at which the server takes the next request; `None` where it named none.
@@ -127,6 +152,9 @@ impl SpillOver {
     /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
+        if let Some((wait, at)) = self.0.expected {
+            return at.checked_add(wait);
+        }
         let reading = self.reading()?;
         reading.received_at().checked_add(reading.hint()?.wait())
     }

@@ -87,10 +87,19 @@ impl Permit {
     /// [`Quota`](crate::units::QuotaUnit::Quota) only closes the scope, the others (or none) re-open it paced. Closes the
     /// scope, by maximum, gives slot and cost back, and refuses waiting calls whose deadline is now out of reach.
     ///
+    /// `planned` is the wait that this call plans for itself, its jitter included: a call that is alone in its scope is
+    /// held to that, since no herd is to be spread.
+    ///
     /// The place is the call's right to return to the front of its class; dropping it costs nothing.
-    pub fn refused(mut self, advice: Option<Duration>, exhausted: QuotaUnits, now: Instant) -> Place {
+    pub fn refused(
+        mut self,
+        advice: Option<Duration>,
+        exhausted: QuotaUnits,
+        planned: Duration,
+        now: Instant,
+    ) -> Place {
         let mut wakers = Wakers::default();
-        self.cell.lock().refused(&self.call, advice, exhausted, now, &mut wakers);
+        self.cell.lock().refused(&self.call, advice, exhausted, planned, now, &mut wakers);
         self.is_closed = true;
         wakers.wake();
         Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }

@@ -278,10 +278,11 @@ impl State {
         sent: &Sent,
         advice: Option<Duration>,
         exhausted: crate::units::QuotaUnits,
+        planned: Duration,
         now: Instant,
         wakers: &mut Wakers,
     ) {
-        let alone = self.queue.is_empty();
+        let alone = (self.queue.is_empty() && self.pace.slots().in_flight() <= 1).then_some(planned);
         let draw = self.draws.draw();
         let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
         self.pace.ended();

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Admission, Shared};
+use super::{Admission, ScopeFn, Shared};
 use crate::budget::RetryBudget;
 use crate::clock::{self, Chance};
+use crate::gate::{Gate, ScopeKey};
 use crate::observe::Observer;
 use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
@@ -20,6 +21,17 @@ pub struct AdmissionBuilder {
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     guarded: bool,
+    gate: GateChoice,
+    scope_by: Option<Arc<ScopeFn>>,
+}
+
+/// Which gate to use; by default one of its own.
+#[derive(Debug, Default)]
+enum GateChoice {
+    #[default]
+    Own,
+    Shared(Gate),
+    None,
 }
 
 impl AdmissionBuilder {
@@ -48,6 +60,28 @@ impl AdmissionBuilder {
     #[must_use]
     pub const fn profile(mut self, profile: &'static Profile) -> Self {
         self.profile = Some(profile);
+        self
+    }
+
+    /// Uses `gate` instead of one of its own: configured limits, or one gate for several clients.
+    #[must_use]
+    pub fn gate(mut self, gate: Gate) -> Self {
+        self.gate = GateChoice::Shared(gate);
+        self
+    }
+
+    /// Uses no gate: every call goes by its own advice alone, and nothing is learned.
+    #[must_use]
+    pub fn without_gate(mut self) -> Self {
+        self.gate = GateChoice::None;
+        self
+    }
+
+    /// Names the scope of each request, instead of endpoint, credential and deployment or model. A
+    /// [`ScopeKey`](crate::gate::ScopeKey) that a call brings with `with_extension` goes before.
+    #[must_use]
+    pub fn scope_by(mut self, scope: impl Fn(&reqwest::Request) -> ScopeKey + Send + Sync + 'static) -> Self {
+        self.scope_by = Some(Arc::new(scope));
         self
     }
 
@@ -96,8 +130,24 @@ impl AdmissionBuilder {
     /// Builds with a policy that is already known to be good.
     pub(super) fn with_policy(self, policy: AdmissionPolicy) -> Admission {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
-        let Self { profile, chance, observer, guarded, .. } = self;
-        Admission(Arc::new(Shared { guarded, policy, profile, chance, observer, retry_budget }))
+        let Self { profile, chance, observer, guarded, gate, scope_by, .. } = self;
+        let gate = match gate {
+            GateChoice::Own => Some(Gate::default()),
+            GateChoice::Shared(gate) => Some(gate),
+            GateChoice::None => None,
+        };
+        let last_profile = Mutex::default();
+        Admission(Arc::new(Shared {
+            guarded,
+            policy,
+            profile,
+            last_profile,
+            gate,
+            scope_by,
+            chance,
+            observer,
+            retry_budget,
+        }))
     }
 }
 

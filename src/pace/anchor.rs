@@ -26,10 +26,10 @@ const MEAN_GAIN: f64 = 0.02;
 const FIRST_BACKOFF: f64 = 0.5;
 const LONGEST_BACKOFF: f64 = 8.0;
 const MOST_DOUBLINGS: u32 = 6;
-/// The share of the advice that a call which is alone in its scope takes on top.
-const ALONE_JITTER: f64 = 0.1;
 /// The half of the span over which the first estimate of the capacity is taken.
 const HALF_SPAN: f64 = 5.0;
+/// Fewer calls of mean cost lately than this are no evidence of a rate.
+const SCARCE: f64 = 8.0;
 /// Numbers beyond are cut: they could only come from a server that lies.
 const LARGEST: f64 = 1e15;
 
@@ -43,8 +43,8 @@ pub(crate) struct Refused {
     pub(crate) cost: f64,
     /// The advised wait, where there is any.
     pub(crate) advice: Option<f64>,
-    /// Whether no other call waits.
-    pub(crate) alone: bool,
+    /// The wait that the call plans for itself, where it has the scope to itself.
+    pub(crate) alone: Option<f64>,
     /// A random draw from [0, 1).
     pub(crate) draw: f64,
     /// The rate of the limit that headers state.
@@ -219,7 +219,7 @@ impl Pacer {
 
     /// The server refused a call for want of this unit; returns the wait in seconds that it stands for.
     pub(crate) fn refuse(&mut self, seen: &Refused) -> f64 {
-        let wait = seen.advice.unwrap_or_else(|| self.backoff());
+        let wait = seen.advice.or(seen.alone).unwrap_or_else(|| self.backoff());
         if self.mean <= 0.0 {
             self.mean = seen.cost.max(1.0);
         }
@@ -252,15 +252,17 @@ impl Pacer {
         self.capacity = Some(capacity);
 
         self.refused = (self.refused + seen.cost).min(LARGEST);
+        // A call by itself now and then: no herd to be spread, and nothing to take a rate from.
+        if seen.alone.is_some() && self.recent.0 + self.recent.1 < SCARCE * self.mean {
+            self.pacing = false;
+            return wait;
+        }
         self.pacing = true;
         self.gated = 0.0;
         self.probing = 0.0;
         let margin = self.margin(self.episode.saturating_sub(1), capacity) * (0.5 + seen.draw);
-        let margin = if seen.alone && self.episode <= 1 {
-            margin.min(ALONE_JITTER * wait * seen.draw)
-        } else {
-            margin
-        };
+        // Nobody else is to be kept apart from a call that is alone.
+        let margin = seen.alone.map_or(margin, |planned| (planned - wait).max(0.0));
         let sent_after = (self.sent - seen.sent_before - seen.cost).max(0.0);
         self.next_send = admits + sent_after / capacity + margin;
         wait

@@ -1,0 +1,127 @@
+//! What a call has to do with the gate: it enters before each attempt, and tells it what came of the attempt.
+
+use std::time::{Duration, Instant};
+
+use http::Extensions;
+use reqwest::Request;
+
+use super::Shared;
+use crate::body::Held;
+use crate::clock;
+use crate::decision::{Decision, Reason};
+use crate::gate::{Gate, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
+use crate::pace::{Cost, TokenEstimate};
+use crate::reading::{Hint, Reading};
+use crate::scope::default_scope;
+
+/// A call's standing at the gate.
+pub(super) struct Entry {
+    gate: Gate,
+    scope: ScopeKey,
+    cost: Cost,
+    priority: Priority,
+}
+
+/// What an attempt leaves behind at the gate.
+#[derive(Default)]
+pub(super) struct Left {
+    /// To be held until the end of the response's body.
+    pub(super) permit: Option<Permit>,
+    /// The right to return to the front.
+    pub(super) place: Option<Place>,
+}
+
+impl Entry {
+    /// The standing of `request`, where there is a gate.
+    pub(super) fn new(shared: &Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
+        let gate = shared.gate.clone()?;
+        let scope = match (extensions.get::<ScopeKey>(), &shared.scope_by) {
+            (Some(scope), _) => scope.clone(),
+            (None, Some(scope_by)) => scope_by(request),
+            (None, None) => {
+                default_scope(request, shared.profile_of(request.url().host_str().unwrap_or_default()))
+            }
+        };
+        let cost = Cost::from(extensions.get::<TokenEstimate>().copied());
+        let priority = extensions.get::<Priority>().copied().unwrap_or_default();
+        Some(Self { gate, scope, cost, priority })
+    }
+
+    /// Waits for the permit to send, until `deadline` at most.
+    ///
+    /// `None` where the gate can hold no more scopes: the call then goes by its own advice alone.
+    pub(super) async fn enter(
+        &self,
+        place: Option<Place>,
+        deadline: Instant,
+    ) -> Result<Option<Permit>, Refusal> {
+        let now = clock::now();
+        let deadline = Some(deadline);
+        let reserved = match place {
+            Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
+            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
+        };
+        let granted = match reserved {
+            Reserve::Granted(permit) => Ok(permit),
+            Reserve::Queued(ticket) => ticket.await,
+            Reserve::Refused(refusal) => Err(refusal),
+        };
+        match granted {
+            Ok(mut permit) => {
+                permit.sent(clock::now());
+                Ok(Some(permit))
+            }
+            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Tells the gate of a response that is no refusal.
+pub(super) fn taken(mut permit: Permit, reading: Option<&Reading>, at: Instant) -> Left {
+    if let Some(reading) = reading {
+        // A service that spilled the call over by itself states the limits of another deployment.
+        let elsewhere = reading.native_spill_over().is_some_and(|native| native.spilled_over);
+        permit.observe(if elsewhere { &[] } else { reading.limits() }, at);
+    }
+    Left { permit: Some(permit), place: None }
+}
+
+/// Tells the gate of a refusal for want of capacity.
+pub(super) fn refused(permit: Permit, reading: &Reading, decision: &Decision, at: Instant) -> Left {
+    if reading.terminal().is_some() {
+        // An empty account says nothing of the others' pace, nor does a request that is too large.
+        return Left::default();
+    }
+    let advice = reading.hint().map(Hint::wait);
+    let planned = match decision {
+        Decision::Wait { until, .. } => until.saturating_duration_since(at),
+        Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
+    };
+    let place = permit.refused(advice, reading.exhausted(), planned, at);
+    Left { permit: None, place: Some(place) }
+}
+
+/// Why a call that the gate turns away is spilled over.
+pub(super) const fn reason(refusal: &Refusal) -> Reason {
+    match refusal.reason {
+        RefusalReason::QueueFull => Reason::QueueFull,
+        RefusalReason::BeyondQueueWait => Reason::QueueWaitExceeded,
+        RefusalReason::BeyondDeadline | RefusalReason::TooManyScopes => Reason::BudgetExceeded,
+    }
+}
+
+/// A permit in a response's body.
+pub(super) struct InBody(pub(super) Option<Permit>);
+
+impl Held for InBody {
+    fn data(&mut self, _: &[u8]) {}
+
+    fn end(&mut self, cleanly: bool) {
+        if let Some(permit) = self.0.take()
+            && cleanly
+        {
+            permit.finish();
+        }
+    }
+}
