@@ -39,7 +39,7 @@ impl Case {
             headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_bytes(value).unwrap());
         }
         let now = self.now.parse::<jiff::Timestamp>().unwrap().as_millisecond();
-        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(now.try_into().unwrap());
+        let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(now.try_into().unwrap())).unwrap();
         let status = StatusCode::from_u16(self.status).unwrap();
         let body = self.body.as_deref().map(str::as_bytes);
         Reading::with_profile(Profile::named(&self.provider), status, &headers, body, now)

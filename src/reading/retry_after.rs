@@ -141,7 +141,8 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let clock = Clock::new(&headers, SystemTime::UNIX_EPOCH + Duration::from_secs(1_559_559_600));
+        let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_559_559_600)).unwrap();
+        let clock = Clock::new(&headers, now);
         let mut waits = Waits::default();
         for (name, value) in &headers {
             waits.note(name, value, &clock);

@@ -3,7 +3,7 @@ use http::HeaderMap;
 
 fn read(profile: &str, body: &str) -> Body {
     let headers = HeaderMap::new();
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+    let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_767_225_600)).unwrap();
     Body::read(Profile::named(profile), body.as_bytes(), now, &Clock::new(&headers, now))
 }
 

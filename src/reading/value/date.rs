@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     fn seconds(text: &str, received_at: u64) -> Option<u128> {
-        let received_at = SystemTime::UNIX_EPOCH + Duration::from_secs(received_at);
+        let received_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(received_at)).unwrap();
         http_date(text.as_bytes(), received_at).map(|nanos| nanos / 1_000_000_000)
     }
 
