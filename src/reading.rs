@@ -138,3 +138,6 @@ impl Reading {
         self.native_spill_over.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

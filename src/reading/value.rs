@@ -143,7 +143,8 @@ impl<'h> Clock<'h> {
                     Stated::Delay(_) => None,
                 }
             });
-            let Some(date) = date else { return self.received_at };
+            // A clock that shows a time before 1970 has not been set.
+            let Some(date) = date else { return self.received_at.max(SystemTime::UNIX_EPOCH) };
             let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
             let age = age.map_or(Duration::ZERO, |age| Duration::from_secs(age.whole()).min(MAX_DELAY));
             date.checked_add(age).unwrap_or(date)
