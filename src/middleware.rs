@@ -130,7 +130,7 @@ impl<'a> LogicalCall<'a> {
             shared.conflict(conflict, &report);
         }
         let (run, deadline, attempts, conflict) =
-            Run::enter(extensions, budget.deadline(now), policy.max_attempts());
+            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
@@ -138,7 +138,8 @@ impl<'a> LogicalCall<'a> {
             }
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
-        let clamped = policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
+        let clamped =
+            policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
         Ok(Self {
             shared,
             run,
@@ -190,9 +191,10 @@ impl<'a> LogicalCall<'a> {
 
     async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
         self.attempts = self.attempts.saturating_add(1);
+        self.run.attempt_started();
         self.report.sent();
         let seal = if self.shared.guarded {
-            extensions.insert(AttemptMark::default());
+            extensions.insert(AttemptMark::new(&self.report));
             None
         } else {
             (self.shared.policy.retry_ownership() == RetryOwnership::Enforce).then(|| seal(&mut request))
@@ -230,7 +232,8 @@ impl<'a> LogicalCall<'a> {
             other => return other,
         };
         let received_at = clock::wall_clock();
-        let profile = self.shared.profile.unwrap_or_else(|| Profile::for_host(response.url().host_str().unwrap_or("")));
+        let profile =
+            self.shared.profile.unwrap_or_else(|| Profile::for_host(response.url().host_str().unwrap_or("")));
         let peeked = if profile.inspects_body_of(response.status()) {
             let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
             Peeked::read(response, MAX_BODY, patience).await
@@ -268,9 +271,11 @@ impl<'a> LogicalCall<'a> {
         match (sent, decision) {
             (_, Decision::SpillOver(_)) => self.run.gave_up(),
             (Sent::Plain(_), _) => self.run.succeeded(),
-            (Sent::Refused(refused), _) if !invites_retry(refused.1.status()) => {}
-            (Sent::Failed(error), _) if replay::failure(error) == Failure::Permanent => {}
-            (Sent::Refused(_) | Sent::Failed(_) | Sent::CutOff, _) => self.run.attempt_failed(),
+            (Sent::Refused(refused), _) if !invites_retry(refused.1.status()) => self.run.attempt_excused(),
+            (Sent::Failed(error), _) if replay::failure(error) == Failure::Permanent => {
+                self.run.attempt_excused()
+            }
+            (Sent::Refused(_) | Sent::Failed(_) | Sent::CutOff, _) => {}
         }
     }
 
