@@ -113,7 +113,8 @@ impl RetryBudget {
     fn advance(&mut self, now: Instant) {
         let length = self.policy.time_window().as_nanos() / 10;
         let elapsed = now.saturating_duration_since(self.start).as_nanos();
-        let current = elapsed.checked_div(length).and_then(|index| u64::try_from(index).ok()).unwrap_or(self.newest);
+        let current =
+            elapsed.checked_div(length).and_then(|index| u64::try_from(index).ok()).unwrap_or(self.newest);
         let passed = current.saturating_sub(self.newest);
         for index in (1..=passed).take(SLOTS) {
             if let Some(slot) = self.slot(self.newest.saturating_add(index)) {

@@ -33,7 +33,10 @@ use crate::reading::{Hint, HintKind, Reading, Terminal};
 
 /// What to do about the outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "three answers are the whole point; a fourth is a new major version")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "three answers are the whole point; a fourth is a new major version"
+)]
 pub enum Decision {
     /// Hand the outcome to the caller as it is: a success, an error of the caller's own making, or a failure that
     /// is not about capacity and may not be repeated.
@@ -208,7 +211,13 @@ impl Call {
 ///   only where that is harmless.
 /// * Terminal is terminal.
 #[must_use]
-pub fn decide(policy: &AdmissionPolicy, outcome: Outcome<'_>, call: &Call, at: Instant, draw: Draw) -> Decision {
+pub fn decide(
+    policy: &AdmissionPolicy,
+    outcome: Outcome<'_>,
+    call: &Call,
+    at: Instant,
+    draw: Draw,
+) -> Decision {
     match outcome {
         Outcome::Response(reading) => decide_response(policy, reading, call, at, draw),
         Outcome::Failure(failure) => {
@@ -222,7 +231,13 @@ pub fn decide(policy: &AdmissionPolicy, outcome: Outcome<'_>, call: &Call, at: I
     }
 }
 
-fn decide_response(policy: &AdmissionPolicy, reading: &Reading, call: &Call, at: Instant, draw: Draw) -> Decision {
+fn decide_response(
+    policy: &AdmissionPolicy,
+    reading: &Reading,
+    call: &Call,
+    at: Instant,
+    draw: Draw,
+) -> Decision {
     if !reading.is_throttled() {
         let unclear = matches!(reading.status().as_u16(), 408 | 500 | 502 | 504);
         return repeat_unclear(policy, unclear && call.idempotent, call, at, draw);
@@ -244,7 +259,13 @@ fn decide_response(policy: &AdmissionPolicy, reading: &Reading, call: &Call, at:
 }
 
 /// A failure that is not about capacity: repeated where that is harmless and affordable, else handed on as it is.
-fn repeat_unclear(policy: &AdmissionPolicy, repeatable: bool, call: &Call, at: Instant, draw: Draw) -> Decision {
+fn repeat_unclear(
+    policy: &AdmissionPolicy,
+    repeatable: bool,
+    call: &Call,
+    at: Instant,
+    draw: Draw,
+) -> Decision {
     if !repeatable {
         return Decision::Admit;
     }
@@ -266,13 +287,23 @@ struct Wait {
 }
 
 impl Wait {
-    fn for_refusal(policy: &AdmissionPolicy, reading: &Reading, call: &Call, at: Instant, draw: Draw) -> Self {
+    fn for_refusal(
+        policy: &AdmissionPolicy,
+        reading: &Reading,
+        call: &Call,
+        at: Instant,
+        draw: Draw,
+    ) -> Self {
         let backoff = policy.backoff();
         let repeats = call.attempts.saturating_sub(1);
         match reading.hint() {
             Some(hint) if hint.wait() > Duration::ZERO => Self {
                 raw: hint.wait(),
-                margin: if hint.kind() == HintKind::WindowReset { policy.reset_margin() } else { Duration::ZERO },
+                margin: if hint.kind() == HintKind::WindowReset {
+                    policy.reset_margin()
+                } else {
+                    Duration::ZERO
+                },
                 jittered: true,
                 hint: Some(hint.clone()),
                 advised: true,
@@ -304,7 +335,8 @@ impl Wait {
         // Nobody named this wait, so drawing it from what is left of the budget breaks no promise, and no
         // unlucky draw turns a call away that had time.
         let cap = backoff.cap.min(left);
-        let raw = full_jitter(backoff.base, cap, call.attempts.saturating_sub(1), draw).max(backoff.floor.min(cap));
+        let raw =
+            full_jitter(backoff.base, cap, call.attempts.saturating_sub(1), draw).max(backoff.floor.min(cap));
         Self { raw, margin: Duration::ZERO, jittered: false, hint: None, advised: false }
     }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
 use serde::{Deserialize, Serialize};
 
-
 /// One random draw, uniform on `[0, 1)`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Draw(f64);

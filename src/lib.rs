@@ -105,8 +105,8 @@ mod spill;
 pub mod units;
 
 pub use budget::LatencyBudget;
-pub use decision::{Decision, Reason, decide};
 pub use client::{AdmissionClient, AdmissionClientBuilder, ClientBuildError};
+pub use decision::{Decision, Reason, decide};
 pub use middleware::{Admission, AdmissionBuilder, BuildError};
 pub use observe::CallReport;
 pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};

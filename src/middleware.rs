@@ -161,7 +161,7 @@ impl<'a> LogicalCall<'a> {
             shared.conflict(conflict, &report);
         }
         let (run, deadline, attempts, conflict) =
-            Run::enter(extensions, budget.deadline(now), policy.max_attempts());
+            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
@@ -169,7 +169,8 @@ impl<'a> LogicalCall<'a> {
             }
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
-        let clamped = policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
+        let clamped =
+            policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
         let idempotent = replay::is_idempotent(request, policy, &shared.chance);
         Ok(Self {
             shared,
@@ -264,9 +265,10 @@ impl<'a> LogicalCall<'a> {
 
     async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
         self.attempts = self.attempts.saturating_add(1);
+        self.run.attempt_started();
         self.report.sent();
         let seal = if self.shared.guarded {
-            extensions.insert(AttemptMark::default());
+            extensions.insert(AttemptMark::new(&self.report));
             None
         } else {
             (self.shared.policy.retry_ownership() == RetryOwnership::Enforce).then(|| seal(&mut request))
@@ -342,9 +344,11 @@ impl<'a> LogicalCall<'a> {
         match (sent, decision) {
             (_, Decision::SpillOver(_)) => self.run.gave_up(),
             (Sent::Plain(_), _) => self.run.succeeded(),
-            (Sent::Refused(refused), _) if !invites_retry(refused.1.status()) => {}
-            (Sent::Failed(error), _) if replay::failure(error) == Failure::Permanent => {}
-            (Sent::Refused(_) | Sent::Failed(_) | Sent::CutOff, _) => self.run.attempt_failed(),
+            (Sent::Refused(refused), _) if !invites_retry(refused.1.status()) => self.run.attempt_excused(),
+            (Sent::Failed(error), _) if replay::failure(error) == Failure::Permanent => {
+                self.run.attempt_excused()
+            }
+            (Sent::Refused(_) | Sent::Failed(_) | Sent::CutOff, _) => {}
         }
     }
 

@@ -5,7 +5,7 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use http::{Extensions, HeaderMap, HeaderName};
@@ -134,9 +134,13 @@ impl fmt::Display for RetryConflict {
         f.write_str(match self.kind {
             ConflictKind::KnownRetryLayer => "the stack has a layer that retries by itself",
             ConflictKind::NestedAdmission => "there are two admission layers in one stack",
-            ConflictKind::Reentry => "a layer outside the admission layer sends a call again that was given up",
+            ConflictKind::Reentry => {
+                "a layer outside the admission layer sends a call again that was given up"
+            }
             ConflictKind::RepeatedAttempt => "a layer inside the admission layer sent one attempt twice",
-            ConflictKind::CopiedAttempt => "a layer inside the admission layer wants to send one attempt twice",
+            ConflictKind::CopiedAttempt => {
+                "a layer inside the admission layer wants to send one attempt twice"
+            }
             ConflictKind::AnnouncedRepeat => "the request says that it is a repeat by a layer outside",
             ConflictKind::ProxyRepeat => "a proxy says that it sent the request several times",
         })?;
@@ -145,7 +149,9 @@ impl fmt::Display for RetryConflict {
         }
         f.write_str(match self.kind {
             ConflictKind::NestedAdmission => ": keep one of them, outermost",
-            ConflictKind::Reentry => ": remove the outer retry; the admission layer has done what can be done",
+            ConflictKind::Reentry => {
+                ": remove the outer retry; the admission layer has done what can be done (a new call needs new extensions)"
+            }
             ConflictKind::KnownRetryLayer | ConflictKind::RepeatedAttempt | ConflictKind::CopiedAttempt => {
                 ": remove it; the admission layer retries for the whole stack"
             }
@@ -158,86 +164,114 @@ impl fmt::Display for RetryConflict {
 impl std::error::Error for RetryConflict {}
 
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
-#[derive(Debug, Clone)]
-struct CallMark(Arc<Mutex<CallState>>);
+#[derive(Debug, Default)]
+struct CallMark {
+    state: Arc<Mutex<CallState>>,
+    /// The run that the extensions were copied in, by a layer inside.
+    around: Weak<Mutex<CallState>>,
+}
+
+/// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
+impl Clone for CallMark {
+    fn clone(&self) -> Self {
+        let around =
+            if lock(&self.state).running { Arc::downgrade(&self.state) } else { Weak::clone(&self.around) };
+        Self { state: Arc::default(), around }
+    }
+}
+
+impl CallMark {
+    fn is_inside_a_run(&self) -> bool {
+        lock(&self.state).running || self.around.upgrade().is_some_and(|outer| lock(&outer).running)
+    }
+}
 
 #[derive(Debug, Default)]
 struct CallState {
     running: bool,
     given_up: bool,
-    /// Attempts that ended in a refusal or failure. Others do not count: a layer that refreshes credentials after a
-    /// 401 or revalidates a cache runs the call again for good reasons.
-    failed_attempts: u32,
+    /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
+    /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
+    attempts: u32,
     deadline: Option<Instant>,
 }
 
-impl CallMark {
-    fn lock(&self) -> MutexGuard<'_, CallState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(state: &Mutex<CallState>) -> MutexGuard<'_, CallState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run through the owner; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
-    mark: CallMark,
+    state: Arc<Mutex<CallState>>,
 }
 
 impl Run {
     /// Enters the owner with a call's extensions.
     ///
-    /// Returns the run with its deadline and the failed attempts of earlier runs of the same call; on a conflict, the
-    /// run as well, for those who only report it.
+    /// Returns the run with its deadline and the attempts of earlier runs of the same call that did not end well; on a
+    /// conflict, the run as well, for those who only report it.
     pub(crate) fn enter(
         extensions: &mut Extensions,
+        now: Instant,
         deadline: Instant,
         max_attempts: u32,
     ) -> (Self, Instant, u32, Option<RetryConflict>) {
-        let mark = extensions.get_or_insert_with(|| CallMark(Arc::default())).clone();
-        let mut state = mark.lock();
-        let conflict = if state.running {
-            Some(ConflictKind::NestedAdmission)
-        } else if state.given_up || state.failed_attempts >= max_attempts {
-            Some(ConflictKind::Reentry)
-        } else {
-            None
-        };
+        let mark = extensions.get_or_insert_with(CallMark::default);
+        if mark.is_inside_a_run() {
+            // What this one does is not to be mixed up with what the outer one knows.
+            let run = Self { state: Arc::default() };
+            return (run, deadline, 0, Some(RetryConflict::new(ConflictKind::NestedAdmission)));
+        }
+        let run = Self { state: Arc::clone(&mark.state) };
+        let mut state = lock(&run.state);
+        // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
+        if !state.given_up && state.deadline.is_some_and(|old| old <= now) {
+            *state = CallState::default();
+        }
+        let conflict = state.given_up || state.attempts >= max_attempts;
         state.running = true;
-        let failed = state.failed_attempts;
+        let attempts = state.attempts;
         // One deadline per logical call, however often a layer outside runs it.
-        let deadline = if failed > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
+        let deadline = if attempts > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
         state.deadline = Some(deadline);
         drop(state);
-        (Self { mark }, deadline, failed, conflict.map(RetryConflict::new))
+        (run, deadline, attempts, conflict.then(|| RetryConflict::new(ConflictKind::Reentry)))
     }
 
-    /// An attempt ended in a refusal or failure.
-    pub(crate) fn attempt_failed(&self) {
-        let mut state = self.mark.lock();
-        state.failed_attempts = state.failed_attempts.saturating_add(1);
+    /// An attempt is on its way; until it ends well it counts, even if it is dropped.
+    pub(crate) fn attempt_started(&self) {
+        let mut state = lock(&self.state);
+        state.attempts = state.attempts.saturating_add(1);
+    }
+
+    /// The attempt ended in something that nobody retries for want of capacity.
+    pub(crate) fn attempt_excused(&self) {
+        let mut state = lock(&self.state);
+        state.attempts = state.attempts.saturating_sub(1);
     }
 
     /// The call came to a success, so the same extensions may serve another call.
     pub(crate) fn succeeded(&self) {
-        *self.mark.lock() = CallState { running: true, ..CallState::default() };
+        *lock(&self.state) = CallState { running: true, ..CallState::default() };
     }
 
     /// The call was given up.
     pub(crate) fn gave_up(&self) {
-        self.mark.lock().given_up = true;
+        lock(&self.state).given_up = true;
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.mark.lock().running = false;
+        lock(&self.state).running = false;
     }
 }
 
 /// The crates whose layers retry, as they stand in the names of types.
 ///
 /// Type names are not a stable contract; the guards at run time catch what this list misses.
-const RETRYING_CRATES: [&str; 2] = ["reqwest_retry::", "reqwest_retry_after::"];
+const RETRYING_CRATES: [&str; 1] = ["reqwest_retry::"];
 
 /// The conflict that a layer of type `M` is, if its type is known to retry.
 pub(crate) fn known_conflict<M: 'static>() -> Option<RetryConflict> {

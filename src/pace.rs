@@ -208,8 +208,11 @@ impl Pace {
         let learned = duration(learned);
         let closed = self.closed_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
         // What pacing adds of less than this is the rounding of its arithmetic, and would cost a tick of the timer.
-        let (time, cause) =
-            if closed.saturating_add(ROUNDING) >= learned { (closed, WaitCause::CoolDown) } else { (learned, learned_cause) };
+        let (time, cause) = if closed.saturating_add(ROUNDING) >= learned {
+            (closed, WaitCause::CoolDown)
+        } else {
+            (learned, learned_cause)
+        };
         if !time.is_zero() {
             Wait { time, cause }
         } else if self.slots.is_free() {

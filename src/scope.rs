@@ -142,7 +142,8 @@ mod tests {
     fn the_model_field_counts_where_the_vendor_limits_by_model() {
         let with = |model: &str, profile| {
             let mut request = request("https://api.example/v1/chat");
-            *request.body_mut() = Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
+            *request.body_mut() =
+                Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
             default_scope(&request, profile)
         };
         let openai = Profile::named("openai");

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use reqwest_admission::decision::Decision;
 use reqwest_admission::policy::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy};
-use reqwest_admission::{Admission, AdmissionBuilder, AdmissionPolicy, CallReport, LatencyBudget, Reason, SpillOver};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, AdmissionPolicy, CallReport, LatencyBudget, Reason, SpillOver,
+};
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
 
@@ -78,7 +80,8 @@ async fn law_2_a_wait_over_the_budget_spills_at_once_having_slept_nothing() {
 async fn law_2_the_budget_is_inclusive_and_covers_sends_and_earlier_waits() {
     for (third, fits) in [(900, true), (901, false)] {
         // 100 ms of sending, 1000 ms of waiting, then what is left of 2000 ms.
-        let origin = Origin::in_order([refused(500).after(ms(60)), refused(500).after(ms(40)), refused(third)]);
+        let origin =
+            Origin::in_order([refused(500).after(ms(60)), refused(500).after(ms(40)), refused(third)]);
         let client = origin.behind(exact().build().unwrap());
         let start = Instant::now();
         let outcome = client.get(URL).with_extension(LatencyBudget::new(ms(2000))).send().await;
@@ -139,7 +142,8 @@ async fn law_3_missing_advice_backs_off_exponentially_and_ends_after_its_attempt
 #[tokio::test(start_paused = true)]
 async fn law_3_advice_of_zero_waits_a_doubling_floor() {
     let origin = Origin::always(|| Answer::status(429).header("retry-after", "0"));
-    let policy = AdmissionPolicy::builder().backoff(Backoff::new(ms(500), ms(20_000), ms(50))).build().unwrap();
+    let policy =
+        AdmissionPolicy::builder().backoff(Backoff::new(ms(500), ms(20_000), ms(50))).build().unwrap();
     let client = origin.behind(exact().policy(policy).build().unwrap());
     let start = Instant::now();
     let _ = client.get(URL).send().await;
@@ -209,7 +213,10 @@ async fn the_report_of_a_call_tells_its_attempts_waits_and_request_ids() {
         assert_eq!(details.len(), 3);
         assert_eq!(details[0].hint.as_ref().unwrap().source().to_string(), "retry-after-ms");
         assert_eq!(details[0].wait, Some(ms(105)));
-        assert_eq!(details.iter().map(|detail| detail.status.unwrap().as_u16()).collect::<Vec<_>>(), [429, 503, 200]);
+        assert_eq!(
+            details.iter().map(|detail| detail.status.unwrap().as_u16()).collect::<Vec<_>>(),
+            [429, 503, 200]
+        );
     }
 }
 

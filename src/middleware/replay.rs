@@ -30,7 +30,9 @@ pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, cha
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Reqwest(error) if error.is_connect() => Failure::Connect,
-        Error::Reqwest(error) if error.is_builder() || error.is_redirect() || error.is_status() => Failure::Permanent,
+        Error::Reqwest(error) if error.is_builder() || error.is_redirect() || error.is_status() => {
+            Failure::Permanent
+        }
         Error::Reqwest(error) if error.is_timeout() || error.is_request() => Failure::Unknown,
         // The error of another layer is that layer's business.
         Error::Reqwest(_) | Error::Middleware(_) => Failure::Permanent,

@@ -8,7 +8,8 @@ use crate::ownership::RetryConflict;
 
 pub(super) fn decision(event: &DecisionEvent<'_>) {
     let reason = event.reason.map_or("", Reason::as_str);
-    counter!("reqwest_admission_decisions_total", "decision" => event.decision, "reason" => reason).increment(1);
+    counter!("reqwest_admission_decisions_total", "decision" => event.decision, "reason" => reason)
+        .increment(1);
     if let Some(status) = event.status {
         counter!("reqwest_admission_responses_total", "status" => status.as_u16().to_string()).increment(1);
     }

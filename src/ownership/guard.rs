@@ -9,12 +9,21 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use super::{ConflictKind, RetryConflict};
-use crate::observe::{self, Observer};
+use crate::observe::{self, CallReport, Observer};
 use crate::policy::RetryOwnership;
 
 /// What the guard has seen of one attempt. The owner puts a fresh one into the extensions for each attempt.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct AttemptMark(Arc<AtomicU8>);
+#[derive(Debug, Clone)]
+pub(crate) struct AttemptMark {
+    state: Arc<AtomicU8>,
+    report: CallReport,
+}
+
+impl AttemptMark {
+    pub(crate) fn new(report: &CallReport) -> Self {
+        Self { state: Arc::default(), report: report.clone() }
+    }
+}
 
 /// On its way, failed, refused or dropped: whoever sends it again retries.
 const SENT: u8 = 1;
@@ -29,20 +38,26 @@ pub(crate) struct Guard {
 
 #[async_trait]
 impl Middleware for Guard {
-    async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
         let Some(mark) = extensions.get::<AttemptMark>().cloned() else {
             return next.run(request, extensions).await;
         };
-        if mark.0.swap(SENT, Ordering::AcqRel) == SENT {
+        if mark.state.swap(SENT, Ordering::AcqRel) == SENT {
             let conflict = RetryConflict::new(ConflictKind::RepeatedAttempt);
             observe::conflict(&conflict, self.observer.as_ref());
+            mark.report.conflicted(conflict.clone());
             if self.ownership == RetryOwnership::Enforce {
                 return Err(Error::middleware(conflict));
             }
         }
         let outcome = next.run(request, extensions).await;
         if outcome.as_ref().is_ok_and(|response| !invites_retry(response.status())) {
-            mark.0.store(ANSWERED, Ordering::Release);
+            mark.state.store(ANSWERED, Ordering::Release);
         }
         outcome
     }

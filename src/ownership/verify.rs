@@ -2,9 +2,9 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,15 @@ use reqwest_middleware::ClientWithMiddleware;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::RetryConflict;
+use super::{ConflictKind, RetryConflict};
 use crate::clock;
+use crate::observe::CallReport;
 
 /// How long the check watches for repeats. Known layers send their first within about a second.
 const WATCH: Duration = Duration::from_secs(5);
+
+/// How long the check goes on after the call has ended, for copies that were sent beside it.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// Repeats closer than this have no backoff between them, which only reqwest's own retries do.
 const NO_BACKOFF: Duration = Duration::from_millis(50);
@@ -55,36 +59,56 @@ pub async fn verify_sole_owner(client: &ClientWithMiddleware) -> io::Result<Sole
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
     let probe = Probe::default();
-    let mut arrivals = Vec::new();
+    let report = CallReport::new();
+    let arrivals = Mutex::new(Vec::new());
     let outcome = {
-        let mut server = pin!(count(&listener, &mut arrivals));
-        let mut call = pin!(client.get(url).with_extension(probe.clone()).send());
+        let mut server = pin!(count(&listener, &arrivals));
+        let mut call =
+            pin!(client.get(url).with_extension(probe.clone()).with_extension(report.clone()).send());
         // The server is polled by this very future: no task is left behind whatever happens to it.
         let both = poll_fn(|context| {
             let _: Poll<()> = server.as_mut().poll(context);
             call.as_mut().poll(context)
         });
-        let end = clock::now().checked_add(WATCH).unwrap_or_else(clock::now);
-        clock::until(end, both).await
+        let outcome = clock::until(after(WATCH), both).await;
+        let _ = clock::until(after(LINGER), server).await;
+        outcome
     };
-    let verdict = match outcome.as_ref().and_then(RetryConflict::of) {
-        Some(conflict) => SoleOwnerVerdict::Conflict(conflict.clone()),
+    let arrivals = arrivals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // The signal may be wrapped by a layer outside, or a layer inside may have kept it to itself.
+    let signalled = outcome.as_ref().and_then(RetryConflict::of).cloned();
+    let verdict = match signalled.or_else(|| report.conflicts().into_iter().find(is_of_the_stack)) {
+        Some(conflict) => SoleOwnerVerdict::Conflict(conflict),
         None => judge(&arrivals, &probe),
     };
     Ok(SoleOwnerReport { arrivals: u32::try_from(arrivals.len()).unwrap_or(u32::MAX), verdict })
 }
 
-/// Answers every connection with a refusal, and notes when its request came.
-async fn count(listener: &TcpListener, arrivals: &mut Vec<Instant>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        // Once is enough for one at a time: nobody else knows the port.
-        if refuse(stream).await.is_ok() {
-            arrivals.push(clock::now());
-        }
-    }
+fn after(wait: Duration) -> Instant {
+    let now = clock::now();
+    now.checked_add(wait).unwrap_or(now)
 }
 
-async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+const fn is_of_the_stack(conflict: &RetryConflict) -> bool {
+    !matches!(conflict.kind(), ConflictKind::AnnouncedRepeat | ConflictKind::ProxyRepeat)
+}
+
+/// Answers every request with a refusal, and notes when it came.
+async fn count(listener: &TcpListener, arrivals: &Mutex<Vec<Instant>>) {
+    // All at once, since a client may open a connection that it does not use after all.
+    let mut open: Vec<Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>>> = Vec::new();
+    poll_fn(|context| {
+        while let Poll::Ready(accepted) = listener.poll_accept(context) {
+            let Ok((stream, _)) = accepted else { return Poll::Ready(()) };
+            open.push(Box::pin(refuse(stream, arrivals)));
+        }
+        open.retain_mut(|connection| connection.as_mut().poll(context).is_pending());
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn refuse(mut stream: TcpStream, arrivals: &Mutex<Vec<Instant>>) -> io::Result<()> {
     let mut head = Vec::with_capacity(1024);
     while !head.windows(4).any(|window| window == b"\r\n\r\n") {
         // A client that wants to speak HTTP/2 or TLS sends something else; a bound keeps that short.
@@ -92,6 +116,7 @@ async fn refuse(mut stream: TcpStream) -> io::Result<()> {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
+    arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(clock::now());
     stream.write_all(REFUSAL).await?;
     stream.shutdown().await
 }
@@ -155,9 +180,10 @@ pub enum SoleOwnerVerdict {
     RetriesOutside,
     /// A layer inside of the admission layer, or one in a stack without it, sends an attempt again.
     RetriesInside,
-    /// reqwest's own retry policy: several requests without any backoff.
+    /// Several requests without any backoff between them: most likely reqwest's own retry policy, else a layer that
+    /// sends at once again.
     ReqwestRetries,
-    /// The stack refused the call by itself.
+    /// The stack saw the other layer itself, and stopped it where the policy says so.
     Conflict(RetryConflict),
     /// Nothing arrived: a proxy, `https_only`, or a layer that answers by itself.
     Inconclusive,

@@ -5,7 +5,9 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn durations_are_written_as_a_person_writes_them() {
     let text = serde_json::to_string(&AdmissionPolicy::default()).unwrap();
-    for part in [r#""latency_budget":"30s""#, r#""base":"500ms""#, r#""reset_margin":"250ms""#, r#""at_least":"4ms""#] {
+    for part in
+        [r#""latency_budget":"30s""#, r#""base":"500ms""#, r#""reset_margin":"250ms""#, r#""at_least":"4ms""#]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(serde_json::from_str::<AdmissionPolicy>(&text).unwrap(), AdmissionPolicy::default());
@@ -14,10 +16,15 @@ fn durations_are_written_as_a_person_writes_them() {
 
 #[test]
 fn other_ways_to_write_a_duration_are_understood() {
-    for (text, expected) in
-        [("43ms", 43 * MS), ("1m 30s", 90_000 * MS), ("PT1.5S", 1500 * MS), ("2 hours", 7_200_000 * MS), ("0s", 0 * MS)]
-    {
-        let policy: AdmissionPolicy = serde_json::from_str(&format!(r#"{{"latency_budget":"{text}"}}"#)).unwrap();
+    for (text, expected) in [
+        ("43ms", 43 * MS),
+        ("1m 30s", 90_000 * MS),
+        ("PT1.5S", 1500 * MS),
+        ("2 hours", 7_200_000 * MS),
+        ("0s", 0 * MS),
+    ] {
+        let policy: AdmissionPolicy =
+            serde_json::from_str(&format!(r#"{{"latency_budget":"{text}"}}"#)).unwrap();
         assert_eq!(policy.latency_budget().duration(), expected, "{text}");
     }
 }
@@ -37,7 +44,10 @@ fn every_bad_value_names_its_field_its_value_and_the_range() {
         (backoff(500, 20_000, 0), "backoff.floor is 0s, allowed is 1ms to 20s"),
         (jitter(share(1.5)), "jitter.proportional.share is 1.5, allowed is 0 to 1"),
         (jitter(share(f64::NAN)), "jitter.proportional.share is NaN, allowed is 0 to 1"),
-        (jitter(UpwardJitter::Uniform { up_to: 2 * HOUR }), "jitter.uniform.up_to is 2h, allowed is 0s to 1h"),
+        (
+            jitter(UpwardJitter::Uniform { up_to: 2 * HOUR }),
+            "jitter.uniform.up_to is 2h, allowed is 0s to 1h",
+        ),
         (builder().reset_margin(HOUR), "reset_margin is 1h, allowed is 0s to 1m"),
         (builder().body_read_timeout(Duration::ZERO), "body_read_timeout is 0s, allowed is 1ms to 1m"),
     ] {

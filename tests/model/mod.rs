@@ -430,7 +430,12 @@ impl World {
                     return permit.finish();
                 }
                 (Err(advice), _) => {
-                    let place = permit.refused(advice, QuotaUnits::EMPTY, advice.unwrap_or_default().mul_f64(1.05), now());
+                    let place = permit.refused(
+                        advice,
+                        QuotaUnits::EMPTY,
+                        advice.unwrap_or_default().mul_f64(1.05),
+                        now(),
+                    );
                     reserve = gate.reserve_again(place, cost, Priority::Normal, deadline, now());
                 }
             }

@@ -1,0 +1,338 @@
+//! Explains a response: pipe in what `curl -si` printed, read what the crate makes of it.
+//!
+//! ```text
+//! curl -si https://api.example.com/v1/chat | cargo run --example explain -- --profile openai
+//! cargo run --example explain -- --jsonl < tests/data/responses.jsonl
+//! ```
+//!
+//! Options: `--budget-ms N` (default 30000) and `--attempt N` (default 1) of the call to decide about, `--profile NAME`
+//! of the vendor, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
+//! line out. Exits with 1 where an input could not be read, with 2 on a usage error.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest_admission::decision::{Call, Decision, Outcome, decide};
+use reqwest_admission::jitter::Draw;
+use reqwest_admission::reading::{Profile, Terminal};
+use reqwest_admission::{AdmissionPolicy, LatencyBudget, Reading};
+use serde::{Deserialize, Serialize};
+
+const USAGE: &str = "usage: explain [--jsonl] [--profile NAME] [--budget-ms N] [--attempt N] < input";
+
+struct Options {
+    jsonl: bool,
+    profile: String,
+    budget: Duration,
+    attempt: u32,
+}
+
+impl Options {
+    fn from_args(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            jsonl: false,
+            profile: "standard".to_owned(),
+            budget: Duration::from_secs(30),
+            attempt: 1,
+        };
+        while let Some(arg) = args.next() {
+            let (name, joined) = match arg.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (arg, None),
+            };
+            let mut value = || joined.clone().or_else(|| args.next()).ok_or(format!("{name} wants a value"));
+            match name.as_str() {
+                "--jsonl" if joined.is_none() => options.jsonl = true,
+                "--profile" => options.profile = value()?,
+                "--budget-ms" => {
+                    let millis = value()?.parse().map_err(|error| format!("--budget-ms: {error}"))?;
+                    options.budget = Duration::from_millis(millis);
+                }
+                "--attempt" => {
+                    options.attempt = value()?.parse().map_err(|error| format!("--attempt: {error}"))?;
+                    if options.attempt == 0 {
+                        return Err("--attempt: attempts count from 1".to_owned());
+                    }
+                }
+                _ => return Err(format!("unknown option {name}")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// What the crate would do about the response, with the least jitter.
+    fn decide(&self, reading: &Reading) -> Decision {
+        let now = Instant::now();
+        let call = Call::new(LatencyBudget::new(self.budget).deadline(now)).attempts(self.attempt);
+        decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, Draw::ZERO)
+    }
+}
+
+fn main() -> ExitCode {
+    let options = match Options::from_args(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = if options.jsonl { explain_cases(&options) } else { explain_printed(&options) };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // A reader that has seen enough, such as `head`, is no failure.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+// ── one case per line ──────────────────────────────────────────────────────────────────────
+
+#[derive(Deserialize)]
+struct Case {
+    id: serde_json::Value,
+    #[serde(default)]
+    provider: Option<String>,
+    status: u16,
+    #[serde(default)]
+    headers: Vec<(String, String)>,
+    #[serde(default)]
+    body: Option<String>,
+    now: jiff::Timestamp,
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    id: &'a serde_json::Value,
+    wait_ms: Option<u64>,
+    source: Option<String>,
+    exhausted: Vec<&'static str>,
+    retryable: bool,
+    decision: &'static str,
+}
+
+fn explain_cases(options: &Options) -> std::io::Result<bool> {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut all_read = true;
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match explain_case(&line, options) {
+            Ok(explained) => writeln!(output, "{explained}")?,
+            Err(problem) => {
+                all_read = false;
+                eprintln!("line {number}: {problem}");
+            }
+        }
+    }
+    output.flush()?;
+    Ok(all_read)
+}
+
+fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
+    let case: Case = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &case.headers {
+        append(&mut headers, name, value.as_bytes())?;
+    }
+    let status = StatusCode::from_u16(case.status).map_err(|error| error.to_string())?;
+    let received_at = system_time(case.now).ok_or("now: out of range")?;
+    let profile = Profile::named(case.provider.as_deref().unwrap_or("standard"));
+    let body = case.body.as_deref().map(str::as_bytes);
+    let reading = Reading::with_profile(profile, status, &headers, body, received_at);
+    let explained = Explained {
+        id: &case.id,
+        wait_ms: reading.hint().map(|hint| whole_millis(hint.wait())),
+        source: reading.hint().map(|hint| hint.source().to_string()),
+        exhausted: reading.exhausted().iter().map(|unit| unit.as_str()).collect(),
+        retryable: reading.terminal().is_none(),
+        decision: match options.decide(&reading) {
+            Decision::Admit => "admit",
+            Decision::Wait { .. } => "wait",
+            Decision::SpillOver(_) => "spill",
+        },
+    };
+    serde_json::to_string(&explained).map_err(|error| error.to_string())
+}
+
+fn system_time(at: jiff::Timestamp) -> Option<SystemTime> {
+    let nanos = at.as_nanosecond();
+    let distance = Duration::new(
+        u64::try_from(nanos.unsigned_abs().checked_div(1_000_000_000)?).ok()?,
+        u32::try_from(nanos.unsigned_abs().checked_rem(1_000_000_000)?).ok()?,
+    );
+    if nanos < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(distance)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(distance)
+    }
+}
+
+/// Adds a field line the way an HTTP parser would: without the white space around its value.
+fn append(headers: &mut HeaderMap, name: &str, value: &[u8]) -> Result<(), String> {
+    let field =
+        HeaderName::try_from(name.trim_ascii()).map_err(|error| format!("header {name:?}: {error}"))?;
+    let value =
+        HeaderValue::from_bytes(value.trim_ascii()).map_err(|error| format!("header {name:?}: {error}"))?;
+    headers.try_append(field, value).map_err(|error| error.to_string())?;
+    Ok(())
+}
+
+fn whole_millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+// ── what curl printed ──────────────────────────────────────────────────────────────────────
+
+struct Printed<'a> {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: &'a [u8],
+}
+
+impl<'a> Printed<'a> {
+    /// The last response of the input: interim ones, redirects and a proxy's `CONNECT` come before it.
+    fn last(input: &'a [u8]) -> Result<Self, String> {
+        let mut last = Self::first(input)?;
+        while last.status.is_informational() || last.body.starts_with(b"HTTP/") {
+            match Self::first(last.body) {
+                Ok(next) => last = next,
+                Err(_) => break,
+            }
+        }
+        Ok(last)
+    }
+
+    fn first(input: &'a [u8]) -> Result<Self, String> {
+        let (line, mut rest) = next_line(input).ok_or("the input is empty")?;
+        let line = String::from_utf8_lossy(line);
+        let status = line
+            .strip_prefix("HTTP/")
+            .and_then(|line| line.split_ascii_whitespace().nth(1))
+            .and_then(|status| status.parse::<StatusCode>().ok())
+            .ok_or("the input does not begin with a status line; did curl run with -i?")?;
+        let mut headers = HeaderMap::new();
+        while let Some((line, after)) = next_line(rest) {
+            rest = after;
+            if line.is_empty() {
+                break;
+            }
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+                eprintln!("skipped a line without a colon");
+                continue;
+            };
+            let (name, value) = line.split_at(colon);
+            let value = value.strip_prefix(b":").unwrap_or(value);
+            if let Err(problem) = append(&mut headers, &String::from_utf8_lossy(name), value) {
+                eprintln!("skipped {problem}");
+            }
+        }
+        Ok(Self { status, headers, body: rest })
+    }
+}
+
+/// The first line without its end, CRLF or LF, and the rest.
+fn next_line(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    if input.is_empty() {
+        return None;
+    }
+    let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
+    let (line, rest) = input.split_at(end);
+    Some((line.strip_suffix(b"\r").unwrap_or(line), rest.strip_prefix(b"\n").unwrap_or(rest)))
+}
+
+fn explain_printed(options: &Options) -> std::io::Result<bool> {
+    let mut input = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut input)?;
+    let printed = match Printed::last(&input) {
+        Ok(printed) => printed,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return Ok(false);
+        }
+    };
+    let profile = Profile::named(&options.profile);
+    if profile.name() != options.profile {
+        eprintln!("no profile is called {:?}, reading with the standard one", options.profile);
+    }
+    let received_at = SystemTime::now();
+    let reading =
+        Reading::with_profile(profile, printed.status, &printed.headers, Some(printed.body), received_at);
+    std::io::stdout().lock().write_all(describe(&reading, profile, options).as_bytes())?;
+    Ok(true)
+}
+
+fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<12}{value}");
+    };
+    line("status", format!("{} (profile {})", reading.status(), profile.name()));
+    match reading.hint() {
+        Some(hint) => {
+            let at = hint.at().and_then(|at| jiff::Timestamp::try_from(at).ok());
+            let at = at.map(|at| format!(", that is until {at} by the server's clock")).unwrap_or_default();
+            line("wait", format!("{} ms{at}", whole_millis(hint.wait())));
+            line("source", format!("{} ({:?})", hint.source(), hint.kind()));
+        }
+        None if reading.is_throttled() => line("wait", "none advised".to_owned()),
+        None => line("wait", "none: the request was not refused for want of capacity".to_owned()),
+    }
+    if let Some(floor) = reading.backoff_floor() {
+        line("floor", format!("{} ms, by the vendor's documentation", whole_millis(floor)));
+    }
+    let exhausted: Vec<_> = reading.exhausted().iter().map(|unit| unit.as_str()).collect();
+    line("exhausted", if exhausted.is_empty() { "not stated".to_owned() } else { exhausted.join(", ") });
+    let terminal = match reading.terminal() {
+        None => "no",
+        Some(Terminal::QuotaExhausted) => "yes: credit, spend cap or a long-lived quota is used up",
+        Some(Terminal::ServerDirective) => "yes: the server says not to repeat the request",
+        Some(Terminal::RequestTooLarge) => "yes: the request is larger than the limit",
+        Some(other) => &format!("yes: {other:?}"),
+    };
+    line("terminal", terminal.to_owned());
+    for limit in reading.limits() {
+        let count = |count: Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());
+        let mut value = format!("{}: {} of {} left", limit.unit, count(limit.remaining), count(limit.limit));
+        if let Some(window) = limit.window {
+            let _ = write!(value, ", window {} s", window.as_secs());
+        }
+        if let Some(reset) = limit.reset {
+            let _ = write!(value, ", reset in {} ms", whole_millis(reset));
+        }
+        line("limit", value);
+    }
+    if let Some(id) = reading.request_id() {
+        line("request id", id.to_owned());
+    }
+    if let Some(marks) = reading.native_spill_over() {
+        let from = marks.from_deployment.as_deref().unwrap_or("?");
+        let error = marks.error.as_deref().map(|error| format!(", failed: {error}")).unwrap_or_default();
+        line("spilled", format!("by the service itself, from {from}{error}"));
+    }
+    let decision = match options.decide(reading) {
+        Decision::Admit => "admit: the response goes to the caller as it is".to_owned(),
+        Decision::Wait { wait, .. } => format!(
+            "wait {} ms, then attempt {}: it fits into {} ms",
+            whole_millis(wait),
+            options.attempt.saturating_add(1),
+            options.budget.as_millis(),
+        ),
+        Decision::SpillOver(reason) => format!("spill over at once: {reason}"),
+    };
+    line("decision", decision);
+    text
+}

@@ -1,0 +1,128 @@
+use super::*;
+use http::HeaderMap;
+
+fn read(profile: &str, body: &str) -> Body {
+    let headers = HeaderMap::new();
+    let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_767_225_600)).unwrap();
+    Body::read(Profile::named(profile), body.as_bytes(), now, &Clock::new(&headers, now))
+}
+
+fn advice(body: &str) -> Option<(u128, String)> {
+    read("standard", body).advice.map(|advice| (advice.advice.wait.as_millis(), advice.path))
+}
+
+#[track_caller]
+fn states(body: &str, wait: u128, path: &str) {
+    assert_eq!(advice(body), Some((wait, path.to_owned())), "{body}");
+}
+
+#[test]
+fn sentences() {
+    for (sentence, wait) in [
+        ("Please try again in 7m12s. Visit x", Some(432_000)),
+        ("Please retry in 900.2ms.", Some(901)),
+        ("Please retry after 33 seconds. Please go here", Some(33_000)),
+        ("Please retry after 2 hours.", Some(7_200_000)),
+        (
+            "Rate limit of 150 per 86400s exceeded. Please wait 42567 seconds before retrying.",
+            Some(42_567_000),
+        ),
+        ("Wait 20 seconds, then slow down!", Some(20_000)),
+        ("Your quota will reset after 18h31m10s.", Some(66_670_000)),
+        ("Try again in 1 minute and 5 seconds", Some(65_000)),
+        ("Please try again after Thu, 01 Jan 2026 00:10:00 GMT or email help", Some(600_000)),
+        ("Retry at 2026-01-01T00:01:00Z.", Some(60_000)),
+        ("Please wait a few minutes before you try again.", None),
+        ("please retry shortly", None),
+        ("Please try again later", None),
+        ("limited to 20 API calls / minute", None),
+        ("try again in 99999999999999999999s", None),
+        ("You will regain access on 2026-09-01 at 00:00 UTC.", None),
+        ("retry after 30", None),
+    ] {
+        let body = serde_json::json!({ "error": { "message": sentence } }).to_string();
+        assert_eq!(advice(&body), wait.map(|wait| (wait, "error.message".to_owned())), "{sentence}");
+    }
+}
+
+#[test]
+fn shapes() {
+    states(r#"{"retry_after":64.57}"#, 64_570, "retry_after");
+    states(r#"{"retryAfter":"5"}"#, 5_000, "retryafter");
+    states(r#"{"error":{"retry_after_ms":250,"retry_after":1}}"#, 250, "error.retry_after_ms");
+    states(r#"{"error":{"retry_after_ms":0,"retry_after":1}}"#, 1_000, "error.retry_after");
+    states(
+        r#"{"error":{"reason":{".tag":"too_many_requests"},"retry_after":300}}"#,
+        300_000,
+        "error.retry_after",
+    );
+    states(r#"{"ok":false,"parameters":{"retry_after":35}}"#, 35_000, "parameters.retry_after");
+    states(r#"{"errors":[{"detail":"try again in 5s"}]}"#, 5_000, "errors[].detail");
+    states(r#"{"error":"Retry after 1 seconds."}"#, 1_000, "error");
+    states(r#"[{"error":{"details":[{"retryDelay":"34.07s"}]}}]"#, 34_070, "error.details[].retrydelay");
+    states(
+        r#"{"error":{"details":[{"retryDelay":{"seconds":"3","nanos":1}}]}}"#,
+        3_001,
+        "error.details[].retrydelay",
+    );
+    states(r#""{\"error\":{\"message\":\"retry in 5s\"}}""#, 5_000, "error.message");
+    states(
+        r#"{"error":{"message":"got 429. {\"error\":{\"message\":\"retry in 5s\"}}"}}"#,
+        5_000,
+        "error.message",
+    );
+    states(
+        r#"{"error":{"metadata":{"headers":{"X-RateLimit-Reset":1767225660000,"X-RateLimit-Remaining":"0"}}}}"#,
+        60_000,
+        "error.metadata.headers.x-ratelimit-reset",
+    );
+    states(
+        r#"{"error":{"limit":{"remaining":0,"reset":1767225610,"resetMs":1767225610563}}}"#,
+        10_563,
+        "error.limit.resetms",
+    );
+    for nothing in [
+        "",
+        "null",
+        "5",
+        "[]",
+        r#"{"error":{"#,
+        r#"{"retry_after":null}"#,
+        r#"{"retry_after":-1}"#,
+        r#"{"retry_after":1e400}"#,
+        r#"{"retry_after":[]}"#,
+        "<html>Please try again in 30 seconds</html>",
+        "Please try again in 30 seconds",
+    ] {
+        assert_eq!(advice(nothing), None, "{nothing}");
+    }
+}
+
+#[test]
+fn codes() {
+    let terminal = |profile: &str, body: &str| read(profile, body).terminal;
+    assert!(terminal("standard", r#"{"error":{"code":"insufficientquota"}}"#));
+    assert!(terminal("openai", r#"{"error":{"code":"project_spend_limit_exceeded"}}"#));
+    assert!(terminal("salesforce", r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED"}]"#));
+    assert!(!terminal("databricks", r#"{"error_code":"REQUEST_LIMIT_EXCEEDED"}"#));
+    assert!(!terminal("azure-openai", r#"{"error":{"code":"QuotaExceeded"}}"#));
+    assert!(!terminal(
+        "standard",
+        r#"{"error":{"message":"Quota exceeded, check billing. insufficient_quota"}}"#
+    ));
+    assert!(terminal("aws-bedrock", r#"{"message":"Too many tokens per day, please wait"}"#));
+    assert!(!terminal("openai", r#"{"error":{"message":"Too many tokens per day, please wait"}}"#));
+}
+
+#[test]
+fn deep_and_wide_bodies_are_bounded() {
+    let deep = format!("{}1{}", r#"{"error":"#.repeat(120), "}".repeat(120));
+    assert_eq!(advice(&deep), None);
+    assert_eq!(advice(&"[".repeat(60_000)), None);
+    let mut nested = r#"{"retry_after":1}"#.to_owned();
+    for _ in 0..6 {
+        nested = serde_json::json!({ "message": nested }).to_string();
+    }
+    assert_eq!(advice(&nested), None);
+    assert_eq!(advice(&serde_json::json!({ "message": "wait ".repeat(13_000) }).to_string()), None);
+}

@@ -1,0 +1,296 @@
+//! One response, one pass over its headers, and the rules by which the parts make a reading.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use arrayvec::ArrayVec;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::body::{Body, HONEST_DAILY_DELAY};
+use super::ratelimit::{self, Policies};
+use super::reset::{Buckets, Summary};
+use super::retry_after::Waits;
+use super::types::{Hint, HintKind, HintSource, NativeSpillOver, Terminal};
+use super::value::{Advice, Clock};
+use super::vendor::Profile;
+use super::{MAX_LINES, Reading, names};
+use crate::units::{QuotaUnit, QuotaUnits};
+
+/// The longest request id and the longest spill-over mark that are kept, in bytes.
+const MAX_MARK: usize = 128;
+
+pub(super) fn read(
+    profile: &Profile,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    received_at: SystemTime,
+) -> Reading {
+    let clock = Clock::new(headers, received_at);
+    let refused = profile.inspects_body_of(status);
+    let mut fields = Fields::default();
+    for (name, value) in headers {
+        fields.note(name, value, &clock, refused);
+    }
+    fields.policies.complete(&mut fields.buckets);
+
+    let mut reading = Reading {
+        status,
+        received_at,
+        throttled: matches!(status.as_u16(), 429 | 503 | 529),
+        hint: None,
+        exhausted: fields.buckets.spent(profile),
+        limits: fields.buckets.limits(profile, &clock),
+        terminal: None,
+        backoff_floor: None,
+        request_id: fields.request_id.map(|(_, id)| id.clone()),
+        native_spill_over: fields.native_spill_over,
+    };
+    if refused {
+        let body = body.map(|body| Body::read(profile, body, received_at, &clock)).unwrap_or_default();
+        let refusal =
+            Refusal { profile, status, headers, waits: &fields.waits, buckets: &fields.buckets, body };
+        refusal.judge(&mut reading, &clock);
+    }
+    reading
+}
+
+/// What the pass over the headers finds.
+#[derive(Default)]
+struct Fields<'h> {
+    buckets: Buckets<'h>,
+    policies: Policies,
+    waits: Waits<'h>,
+    structured: usize,
+    request_id: Option<(usize, &'h HeaderValue)>,
+    native_spill_over: Option<NativeSpillOver>,
+}
+
+/// The names of request ids, the first ones preferred: an edge adds its own beside the service's.
+const REQUEST_IDS: [&str; 11] = [
+    "x-request-id",
+    "request-id",
+    "apim-request-id",
+    "x-ms-request-id",
+    "x-amzn-requestid",
+    "x-amz-request-id",
+    "x-github-request-id",
+    "x-shopify-request-id",
+    "x-correlation-id",
+    "x-trace-id",
+    "cf-ray",
+];
+
+impl<'h> Fields<'h> {
+    fn note(&mut self, name: &'h HeaderName, value: &'h HeaderValue, clock: &Clock<'_>, refused: bool) {
+        let text = name.as_str();
+        if names::may_be_limit(text) {
+            if text.ends_with("ratelimit") || text.ends_with("ratelimit-policy") {
+                if self.structured < MAX_LINES
+                    && ratelimit::note(name, value, clock, &mut self.buckets, &mut self.policies)
+                {
+                    self.structured = self.structured.saturating_add(1);
+                }
+            } else {
+                self.buckets.note(name, value, clock);
+            }
+        }
+        if refused {
+            self.waits.note(name, value, clock);
+        }
+        match text.as_bytes() {
+            [b'x', b'-', b'm', b's', b'-', ..] if text.contains("spill") => self.note_spill_over(text, value),
+            _ => {}
+        }
+        if text.len() <= 20
+            && let Some(rank) = REQUEST_IDS.iter().position(|id| *id == text)
+            && self.request_id.is_none_or(|(known, _)| rank < known)
+            && mark(value).is_some()
+        {
+            self.request_id = Some((rank, value));
+        }
+    }
+
+    /// <https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management>
+    fn note_spill_over(&mut self, name: &str, value: &HeaderValue) {
+        let known = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
+        match name {
+            "x-ms-spillover-from-deployment" => {
+                let from = mark(value).map(str::to_owned);
+                self.native_spill_over.get_or_insert_with(known).from_deployment = from;
+            }
+            "x-ms-spillover-error" => {
+                let error = mark(value).map(str::to_owned);
+                self.native_spill_over.get_or_insert_with(known).error = error;
+            }
+            "x-ms-is-spilled-over" => {
+                let spilled_over = value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true");
+                // `false` is on every response and marks nothing.
+                if spilled_over {
+                    self.native_spill_over.get_or_insert_with(known).spilled_over = true;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A value that is short and printable enough to be kept and logged.
+fn mark(value: &HeaderValue) -> Option<&str> {
+    let printable = |text: &&str| !text.is_empty() && text.len() <= MAX_MARK && !text.contains('\t');
+    value.to_str().ok().map(str::trim).filter(printable)
+}
+
+/// A response that may be a refusal for want of capacity.
+struct Refusal<'a> {
+    profile: &'a Profile,
+    status: StatusCode,
+    headers: &'a HeaderMap,
+    waits: &'a Waits<'a>,
+    buckets: &'a Buckets<'a>,
+    body: Body,
+}
+
+impl Refusal<'_> {
+    fn judge(&self, reading: &mut Reading, clock: &Clock<'_>) {
+        let summary = self.buckets.summary(self.profile, clock, &self.body.violated);
+        reading.throttled = self.is_throttled(&summary);
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            reading.terminal = Some(Terminal::RequestTooLarge);
+            if reading.throttled {
+                reading.exhausted = union(reading.exhausted, self.named_units());
+            }
+            return;
+        }
+        if !reading.throttled {
+            return;
+        }
+        let hint = self.hint(&summary);
+        reading.terminal = self.terminal(&summary, hint.as_ref());
+        let named = match reading.terminal {
+            Some(Terminal::QuotaExhausted) => QuotaUnits::EMPTY.with(QuotaUnit::Quota),
+            // A directive says nothing of what is exhausted, and nothing else is asked.
+            Some(_) => QuotaUnits::EMPTY,
+            None => self.named_units(),
+        };
+        reading.exhausted = union(reading.exhausted, named);
+        if reading.terminal.is_none() {
+            if hint.is_none() {
+                reading.backoff_floor = self.profile.backoff_floor;
+            }
+            reading.hint = hint;
+        }
+    }
+
+    fn is_throttled(&self, summary: &Summary<'_>) -> bool {
+        match self.status.as_u16() {
+            429 | 503 | 529 => true,
+            402 => self.profile.payment_required_is_quota,
+            413 => self.body.rate_limited,
+            // A vendor's own status also has its usual meaning, such as "forbidden": only evidence makes it a refusal.
+            _ => {
+                let throttling = self.headers.get("x-amzn-errortype").is_some_and(|kind| {
+                    kind.as_bytes().get(..9).is_some_and(|start| start.eq_ignore_ascii_case(b"Throttlin"))
+                });
+                summary.any_spent
+                    || self.waits.choose().is_some()
+                    || self.body.rate_limited
+                    || self.body.terminal
+                    || throttling
+            }
+        }
+    }
+
+    fn terminal(&self, summary: &Summary<'_>, hint: Option<&Hint>) -> Option<Terminal> {
+        if self.status == StatusCode::PAYMENT_REQUIRED || self.body.terminal {
+            return Some(Terminal::QuotaExhausted);
+        }
+        let directive = self.profile.should_retry.and_then(|name| self.headers.get(name));
+        if directive.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"false")) {
+            return Some(Terminal::ServerDirective);
+        }
+        let dishonest = hint.is_none_or(|hint| hint.wait < HONEST_DAILY_DELAY);
+        let unnamed = hint.is_none_or(|hint| hint.kind == HintKind::WindowReset);
+        let daily = self.body.daily_quota && dishonest || summary.daily_spent && unnamed;
+        daily.then_some(Terminal::QuotaExhausted)
+    }
+
+    /// What the response names as exhausted, the counters apart: a header that says so, else codes, else sentences.
+    fn named_units(&self) -> QuotaUnits {
+        let mut seen = ArrayVec::<&str, 8>::new();
+        let mut units = QuotaUnits::EMPTY;
+        for (header, part, unit) in self.profile.all_markers() {
+            if seen.contains(&header) {
+                continue;
+            }
+            let says = |value: &HeaderValue| contains_ignore_case(value.as_bytes(), part);
+            if self.headers.get(header).is_some_and(says) {
+                units = units.with(unit);
+                // The first match of a header counts.
+                if seen.try_push(header).is_err() {
+                    break;
+                }
+            }
+        }
+        if units.is_empty() {
+            units = union(self.body.units, self.buckets.units_of(&self.body.violated, self.profile));
+        }
+        let counted = self.buckets.spent(self.profile);
+        if units.is_empty() && counted.is_empty() { self.body.prose_units } else { units }
+    }
+
+    /// Explicit waits first; then the body's, unless spent buckets say when they reset.
+    fn hint(&self, summary: &Summary<'_>) -> Option<Hint> {
+        if let Some((advice, name)) = self.waits.choose() {
+            let advice = self.legacy_milliseconds(advice, summary).unwrap_or(advice);
+            return Some(hint(advice, HintKind::RetryAfter, HintSource::Header(name.clone())));
+        }
+        let body = self.body.advice.as_ref().map(|body| {
+            let advice = self.legacy_milliseconds(body.advice, summary).unwrap_or(body.advice);
+            hint(advice, body.kind, HintSource::Body(Cow::Owned(body.path.clone())))
+        });
+        let reset = summary
+            .advice
+            .as_ref()
+            .map(|reset| hint(reset.advice, HintKind::WindowReset, HintSource::Header(reset.source.clone())));
+        match (body, reset) {
+            // A reset is the time to a full bucket, an explicit delay the time to the next place in it.
+            (Some(body), Some(reset)) if summary.any_spent => {
+                let explicit = body.kind == HintKind::RetryAfter && body.wait != reset.wait;
+                Some(if explicit { body } else { reset })
+            }
+            (Some(body), _) => Some(body),
+            (None, reset) => reset,
+        }
+    }
+
+    /// Discord's API before version 8 stated milliseconds where seconds belong. The reset of a spent bucket gives it
+    /// away; a shared scope's counters belong to another bucket and prove nothing.
+    fn legacy_milliseconds(&self, stated: Advice, summary: &Summary<'_>) -> Option<Advice> {
+        if !self.profile.legacy_millisecond_retry_after || stated.at.is_some() || !summary.any_spent {
+            return None;
+        }
+        if self.headers.contains_key("x-ratelimit-scope") {
+            return None;
+        }
+        let reset = summary.advice.as_ref()?.advice.wait;
+        let millis = Duration::from_millis(u64::try_from(stated.wait.as_millis().div_ceil(1_000)).ok()?);
+        let second = Duration::from_secs(1);
+        let too_long = stated.wait > reset.saturating_mul(2).saturating_add(second);
+        let fits = !reset.is_zero() && millis <= reset.saturating_add(second);
+        (too_long && fits).then_some(Advice { wait: millis, at: None })
+    }
+}
+
+fn hint(advice: Advice, kind: HintKind, source: HintSource) -> Hint {
+    Hint { wait: advice.wait, at: advice.at, kind, source }
+}
+
+fn union(one: QuotaUnits, other: QuotaUnits) -> QuotaUnits {
+    other.iter().fold(one, QuotaUnits::with)
+}
+
+fn contains_ignore_case(value: &[u8], part: &str) -> bool {
+    let part = part.as_bytes();
+    part.is_empty() || value.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))
+}

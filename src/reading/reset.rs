@@ -1,0 +1,473 @@
+//! The buckets of the named limit / remaining / reset families: which are spent, and when they reset.
+
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use http::{HeaderName, HeaderValue};
+
+use super::names::{FieldName, Part, field_name, hash};
+use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, count, decimal};
+use super::vendor::{BareReset, Profile};
+use super::{MAX_LIMITS, ServiceLimit};
+use crate::units::{QuotaUnit, QuotaUnits};
+
+/// The most buckets of one response that are told apart; further ones are left out.
+const MAX_BUCKETS: usize = 16;
+
+/// The most members of a comma-joined value that are looked at.
+const MAX_MEMBERS: usize = 8;
+
+/// A reset as it was sent; what a bare number means may depend on the rest of the bucket.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reset {
+    Bare(Decimal, BareUnit),
+    Stated(Stated),
+}
+
+/// One bucket: the fields that belong together.
+#[derive(Debug)]
+pub(super) struct Bucket<'h> {
+    pub(super) key: u64,
+    pub(super) unit: QuotaUnit,
+    pub(super) window: Option<Duration>,
+    pub(super) limit: Option<Count>,
+    pub(super) remaining: Option<Count>,
+    /// The notation with the lowest rank counts: a time from now, an instant, the same instant again.
+    reset: Option<(u8, Reset, &'h HeaderName)>,
+    window_source: Option<&'h HeaderName>,
+    rejected: Option<bool>,
+    utilized: bool,
+    unit_named: bool,
+    family: bool,
+    /// The server leaves `remaining` out while there is plenty.
+    pub(super) healthy: bool,
+}
+
+impl Bucket<'_> {
+    /// Whether the bucket is spent; `None` where it does not say.
+    fn is_spent(&self) -> Option<bool> {
+        if self.rejected.is_some() {
+            return self.rejected;
+        }
+        match self.remaining {
+            // The sentinel for "unknown", unless a real limit shows that the bucket is overdrawn by one.
+            Some(remaining) if remaining.is_minus_one() && !self.has_real_limit() => None,
+            Some(remaining) => Some(remaining.is_zero_or_less()),
+            None => self.utilized.then_some(true),
+        }
+    }
+
+    fn has_real_limit(&self) -> bool {
+        self.limit.is_some_and(|limit| !limit.is_zero_or_less())
+    }
+
+    fn is_sentinel(&self) -> bool {
+        [self.limit, self.remaining].into_iter().flatten().any(Count::is_minus_one)
+            && self.is_spent().is_none()
+    }
+
+    fn unit(&self, profile: &Profile) -> QuotaUnit {
+        match profile.zero_limit {
+            Some(unit) if self.limit.is_some_and(Count::is_zero_or_less) => unit,
+            _ if self.is_daily_quota(profile) => QuotaUnit::Quota,
+            _ => self.unit,
+        }
+    }
+
+    fn is_daily_quota(&self, profile: &Profile) -> bool {
+        profile.daily_is_quota && !self.unit_named && self.window == Some(Duration::from_secs(86_400))
+    }
+
+    /// When the bucket resets, where that can be told.
+    fn reset(&self, profile: &Profile, clock: &Clock<'_>) -> Option<(Advice, &HeaderName)> {
+        let (_, reset, name) = self.reset?;
+        let stated = match reset {
+            Reset::Stated(stated) => stated,
+            // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
+            Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => return None,
+            Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?)?,
+        };
+        Some((clock.advice(stated)?, name))
+    }
+
+    /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one
+    /// name; the time to full that limit, remaining and renewal period imply decides.
+    fn bare_unit(&self, profile: &Profile, number: Decimal, named: BareUnit) -> Option<BareUnit> {
+        if named == BareUnit::Milliseconds {
+            return Some(named);
+        }
+        let period =
+            self.window_source.filter(|name| name.as_str().contains("renewalperiod")).and(self.window);
+        match (profile.bare_reset, period, self.limit, self.remaining) {
+            (_, Some(period), Some(limit), Some(remaining)) if self.has_real_limit() => {
+                let used = u128::from(limit.whole().saturating_sub(remaining.whole()));
+                let full =
+                    used.saturating_mul(period.as_nanos()).checked_div(u128::from(limit.whole().max(1)))?;
+                let seconds = number.nanos();
+                let millis = seconds.div_ceil(1_000);
+                let closer = millis.abs_diff(full) < seconds.abs_diff(full);
+                Some(if closer { BareUnit::Milliseconds } else { BareUnit::Seconds })
+            }
+            (BareReset::ByRenewalPeriod, ..) => None,
+            (BareReset::Milliseconds, ..) => Some(BareUnit::Milliseconds),
+            (BareReset::Seconds, ..) => Some(BareUnit::Seconds),
+        }
+    }
+}
+
+/// All buckets of one response.
+#[derive(Debug, Default)]
+pub(super) struct Buckets<'h>(ArrayVec<Bucket<'h>, MAX_BUCKETS>);
+
+impl<'h> Buckets<'h> {
+    /// The bucket of that key, made where there is none yet; `None` where there is no room for one.
+    pub(super) fn bucket(&mut self, key: u64, unit: QuotaUnit) -> Option<&mut Bucket<'h>> {
+        let at = match self.0.iter().position(|bucket| bucket.key == key) {
+            Some(at) => at,
+            None => {
+                let bucket = Bucket {
+                    key,
+                    unit,
+                    window: None,
+                    limit: None,
+                    remaining: None,
+                    reset: None,
+                    window_source: None,
+                    rejected: None,
+                    utilized: false,
+                    unit_named: false,
+                    family: false,
+                    healthy: false,
+                };
+                self.0.try_push(bucket).ok()?;
+                self.0.len().checked_sub(1)?
+            }
+        };
+        self.0.get_mut(at)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Bucket<'h>> {
+        self.0.iter_mut()
+    }
+
+    /// Takes in one field of a response.
+    pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+        let text = name.as_str();
+        let value = value.as_bytes().trim_ascii();
+        if self.note_special(name, text, value, clock).is_some() {
+            return;
+        }
+        let Some(field) = field_name(text) else { return };
+        // A word in common with the families means something only beside a number.
+        if value.len() > super::MAX_FIELD {
+            return;
+        }
+        self.note_field(&field, name, value, clock);
+    }
+
+    fn note_field(
+        &mut self,
+        field: &FieldName,
+        name: &'h HeaderName,
+        value: &[u8],
+        clock: &Clock<'_>,
+    ) -> Option<()> {
+        let read = ReadPart::of(field, value, clock)?;
+        let bucket = self.bucket(field.key, field.unit)?;
+        bucket.unit_named |= field.unit_named;
+        bucket.family |= field.family || field.part != Part::Limit;
+        bucket.window = bucket.window.or(field.window);
+        match read {
+            ReadPart::Limit(limit, window) => {
+                bucket.limit = Some(bucket.limit.map_or(limit, |known| known.min(limit)));
+                bucket.window = bucket.window.or(window);
+            }
+            ReadPart::Used(used, limit) => bucket.note_used(used, limit),
+            ReadPart::Remaining(remaining, window) => {
+                bucket.remaining = Some(bucket.remaining.map_or(remaining, |known| known.min(remaining)));
+                bucket.window = bucket.window.or(window);
+            }
+            ReadPart::Reset(rank, reset) => bucket.note_reset(rank, reset, name, clock),
+            ReadPart::Window(window) => {
+                bucket.window = Some(window);
+                bucket.window_source = Some(name);
+            }
+            ReadPart::Rejected(rejected) => {
+                bucket.rejected = Some(bucket.rejected.unwrap_or(false) || rejected)
+            }
+            ReadPart::Utilized(utilized) => bucket.utilized |= utilized,
+        }
+        Some(())
+    }
+
+    /// The fields that state a whole bucket in one value.
+    fn note_special(
+        &mut self,
+        name: &'h HeaderName,
+        text: &str,
+        value: &[u8],
+        clock: &Clock<'_>,
+    ) -> Option<()> {
+        if text == "sforce-limit-info" {
+            // https://developer.salesforce.com: `api-usage=used/limit`, then per-application figures.
+            let usage = value
+                .split(|byte| matches!(byte, b';' | b','))
+                .find_map(|part| part.trim_ascii().strip_prefix(b"api-usage="));
+            let (used, limit) = used_of_limit(usage?)?;
+            let bucket = self.bucket(hash(text), QuotaUnit::Quota)?;
+            bucket.family = true;
+            bucket.note_used(used, limit);
+            return Some(());
+        }
+        // https://developer.zendesk.com: `Zendesk-RateLimit-<endpoint>: total=100; remaining=0; resets=27`.
+        if !text.contains("ratelimit-") || !value.contains(&b';') || !value.contains(&b'=') {
+            return None;
+        }
+        let pairs = || {
+            value.split(|byte| *byte == b';').take(MAX_MEMBERS).filter_map(|pair| {
+                let at = pair.iter().position(|byte| *byte == b'=')?;
+                Some((pair.get(..at)?.trim_ascii(), pair.get(at.checked_add(1)?..)?.trim_ascii()))
+            })
+        };
+        if !pairs().any(|(key, _)| key.eq_ignore_ascii_case(b"remaining")) {
+            return None;
+        }
+        let bucket = self.bucket(hash(text), QuotaUnit::Requests)?;
+        bucket.family = true;
+        for (key, value) in pairs() {
+            if key.eq_ignore_ascii_case(b"total") || key.eq_ignore_ascii_case(b"limit") {
+                bucket.limit = count(value).or(bucket.limit);
+            } else if key.eq_ignore_ascii_case(b"remaining") {
+                bucket.remaining = count(value).or(bucket.remaining);
+            } else if (key.eq_ignore_ascii_case(b"resets") || key.eq_ignore_ascii_case(b"reset"))
+                && let Some(reset) = read_reset(value, BareUnit::Seconds, clock)
+            {
+                bucket.note_reset(1, reset, name, clock);
+            }
+        }
+        Some(())
+    }
+}
+
+impl<'h> Bucket<'h> {
+    fn note_used(&mut self, used: Count, limit: Count) {
+        self.limit = Some(limit);
+        let left = limit.whole().saturating_sub(used.whole());
+        self.remaining = decimal_of(left).map(Count::of);
+    }
+
+    /// Marks the bucket as one of a rate-limit family.
+    pub(super) const fn set_family(&mut self) {
+        self.family = true;
+    }
+
+    /// Takes in a reset; of two under one rank the later counts.
+    pub(super) fn note_reset(&mut self, rank: u8, reset: Reset, name: &'h HeaderName, clock: &Clock<'_>) {
+        let later = |known: Reset| match (known, reset) {
+            (Reset::Bare(known, _), Reset::Bare(new, _)) => new > known,
+            (Reset::Stated(known), Reset::Stated(new)) => {
+                clock.advice(new).map(|new| new.wait) > clock.advice(known).map(|known| known.wait)
+            }
+            _ => false,
+        };
+        match self.reset {
+            Some((known_rank, known, _)) if rank > known_rank || (rank == known_rank && !later(known)) => {}
+            _ => self.reset = Some((rank, reset, name)),
+        }
+    }
+}
+
+fn decimal_of(number: u64) -> Option<Decimal> {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    let mut left = number;
+    loop {
+        start = start.checked_sub(1)?;
+        *digits.get_mut(start)? = b'0'.saturating_add(u8::try_from(left.checked_rem(10)?).ok()?);
+        left = left.checked_div(10)?;
+        if left == 0 {
+            return decimal(digits.get(start..)?);
+        }
+    }
+}
+
+/// The value of one field.
+enum ReadPart {
+    Limit(Count, Option<Duration>),
+    Used(Count, Count),
+    Remaining(Count, Option<Duration>),
+    Reset(u8, Reset),
+    Window(Duration),
+    Rejected(bool),
+    Utilized(bool),
+}
+
+impl ReadPart {
+    fn of(field: &FieldName, value: &[u8], clock: &Clock<'_>) -> Option<Self> {
+        let unit = if field.millis { BareUnit::Milliseconds } else { BareUnit::Seconds };
+        Some(match field.part {
+            Part::Limit => match used_of_limit(value) {
+                Some((used, limit)) => Self::Used(used, limit),
+                None => {
+                    let (limit, window) = members(value).next()?;
+                    let again =
+                        || members(value).find_map(|(other, window)| window.filter(|_| other == limit));
+                    let window = window.or_else(again);
+                    Self::Limit(limit, window)
+                }
+            },
+            Part::Remaining => {
+                let (least, window) = members(value)
+                    .reduce(|one, other| if one.0.min(other.0) == one.0 { one } else { other })?;
+                Self::Remaining(least, window)
+            }
+            Part::ResetAfter => Self::Reset(0, read_reset(value, unit, clock)?),
+            Part::Reset => Self::Reset(1, read_reset(value, unit, clock)?),
+            Part::ResetAgain => Self::Reset(2, read_reset(value, unit, clock)?),
+            Part::Window => match Stated::number(decimal(value)?, unit)? {
+                Stated::Delay(window) => Self::Window(window),
+                Stated::At(_) => return None,
+            },
+            Part::Status => Self::Rejected(value.eq_ignore_ascii_case(b"rejected")),
+            Part::Utilization => Self::Utilized(decimal(value)?.nanos() >= 1_000_000_000),
+        })
+    }
+}
+
+/// The members of a count: one number, or a list with windows such as `10, 10;w=1, 50;w=60`
+/// ([draft-ietf-httpapi-ratelimit-headers-06 §5](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-06)).
+fn members(value: &[u8]) -> impl Iterator<Item = (Count, Option<Duration>)> {
+    value.split(|byte| *byte == b',').take(MAX_MEMBERS).filter_map(|member| {
+        let mut parts = member.split(|byte| *byte == b';');
+        let count = count(parts.next()?)?;
+        let window = parts.take(MAX_MEMBERS).find_map(|part| {
+            let seconds = count_of(part.trim_ascii().strip_prefix(b"w=")?)?;
+            (seconds > 0).then(|| Duration::from_secs(seconds))
+        });
+        Some((count, window))
+    })
+}
+
+fn count_of(value: &[u8]) -> Option<u64> {
+    count(value).map(Count::whole)
+}
+
+/// `used/limit`, as Shopify and Salesforce write it.
+fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
+    let mut parts = value.split(|byte| *byte == b'/');
+    let (used, limit) = (count(parts.next()?)?, count(parts.next()?)?);
+    parts.next().is_none().then_some((used, limit))
+}
+
+/// A reset: the whole value first, for dates contain commas, then the members of a list.
+pub(super) fn read_reset(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Reset> {
+    let one = |value: &[u8]| match decimal(value.trim_ascii()) {
+        Some(number) => Some(Reset::Bare(number, unit)),
+        None => Stated::parse(value, unit, clock.received_at()).map(Reset::Stated),
+    };
+    let without_window = |value: &[u8]| value.split(|byte| *byte == b';').next().and_then(one);
+    one(value).or_else(|| value.split(|byte| *byte == b',').take(MAX_MEMBERS).find_map(without_window))
+}
+
+/// What the buckets advise.
+#[derive(Debug)]
+pub(super) struct ResetAdvice<'b> {
+    pub(super) advice: Advice,
+    pub(super) source: &'b HeaderName,
+}
+
+/// What the buckets say together.
+#[derive(Debug)]
+pub(super) struct Summary<'b> {
+    pub(super) spent: QuotaUnits,
+    /// Whether a bucket is known to be spent: then only the spent ones' resets count.
+    pub(super) any_spent: bool,
+    /// Whether a long-lived quota without a usable reset is spent.
+    pub(super) daily_spent: bool,
+    pub(super) advice: Option<ResetAdvice<'b>>,
+}
+
+fn keep<'b>(latest: &mut Option<ResetAdvice<'b>>, advice: Advice, source: &'b HeaderName) {
+    if latest.as_ref().is_none_or(|known| advice.wait > known.advice.wait) {
+        *latest = Some(ResetAdvice { advice, source });
+    }
+}
+
+impl Buckets<'_> {
+    /// The service limits, in the order that they came in.
+    pub(super) fn limits(&self, profile: &Profile, clock: &Clock<'_>) -> ArrayVec<ServiceLimit, MAX_LIMITS> {
+        let stated = self.0.iter().filter(|bucket| {
+            bucket.family && [bucket.limit, bucket.remaining].into_iter().flatten().next().is_some()
+                || bucket.reset.is_some()
+        });
+        stated
+            .take(MAX_LIMITS)
+            .map(|bucket| {
+                let known =
+                    |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
+                let remaining =
+                    if bucket.is_spent() == Some(true) { Some(0) } else { known(bucket.remaining) };
+                ServiceLimit {
+                    unit: bucket.unit(profile),
+                    window: bucket.window,
+                    limit: known(bucket.limit),
+                    remaining,
+                    reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
+                }
+            })
+            .collect()
+    }
+
+    /// What is spent, whatever the response's status.
+    pub(super) fn spent(&self, profile: &Profile) -> QuotaUnits {
+        let spent = self.0.iter().filter(|bucket| bucket.is_spent() == Some(true));
+        spent.map(|bucket| bucket.unit(profile)).collect()
+    }
+
+    /// What a refusal's buckets advise. Spent buckets decide alone, the latest of them. Where none is known to be
+    /// spent, the ones `violated` names; else those of the shortest window, for a wrong short wait costs one more
+    /// refusal and a wrong long one hours; else the latest of all.
+    pub(super) fn summary(&self, profile: &Profile, clock: &Clock<'_>, violated: &[u64]) -> Summary<'_> {
+        let spent = self.spent(profile);
+        let any_spent = self.0.iter().any(|bucket| bucket.is_spent() == Some(true));
+        let mut daily_spent = false;
+        let mut latest: Option<ResetAdvice<'_>> = None;
+        if any_spent {
+            for bucket in self.0.iter().filter(|bucket| bucket.is_spent() == Some(true)) {
+                match (bucket.reset(profile, clock), bucket.window, bucket.window_source) {
+                    (Some((advice, source)), ..) => keep(&mut latest, advice, source),
+                    (None, Some(wait), Some(source)) if profile.spent_window_is_wait => {
+                        keep(&mut latest, Advice { wait, at: None }, source);
+                    }
+                    _ => daily_spent |= bucket.is_daily_quota(profile),
+                }
+            }
+        } else {
+            let usable = || self.0.iter().filter(|bucket| !bucket.healthy);
+            let is_violated = |bucket: &&Bucket<'_>| violated.contains(&bucket.key);
+            let any_violated = usable().any(|bucket| is_violated(&bucket));
+            let shortest =
+                usable().filter(|bucket| bucket.reset.is_some()).filter_map(|bucket| bucket.window).min();
+            let chosen = usable().filter(|bucket| {
+                if any_violated {
+                    is_violated(bucket)
+                } else {
+                    shortest.is_none() || bucket.window == shortest
+                }
+            });
+            for (advice, source) in chosen.filter_map(|bucket| bucket.reset(profile, clock)) {
+                keep(&mut latest, advice, source);
+            }
+        }
+        Summary { spent, any_spent, daily_spent, advice: latest }
+    }
+
+    /// The units of the buckets that `violated` names.
+    pub(super) fn units_of(&self, violated: &[u64], profile: &Profile) -> QuotaUnits {
+        self.0
+            .iter()
+            .filter(|bucket| violated.contains(&bucket.key))
+            .map(|bucket| bucket.unit(profile))
+            .collect()
+    }
+}

@@ -1,0 +1,230 @@
+//! The grammars of a value: what a field states, and what that means by the server's clock.
+//!
+//! A value is a bare number, a duration with units, or an instant. A sign, an exponent, hexadecimal digits, `inf`,
+//! `nan`, a local time without a zone and prose are not values.
+
+mod date;
+mod duration;
+mod number;
+
+use std::cell::OnceCell;
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{AGE, DATE};
+
+pub(super) use date::is_weekday;
+pub(super) use duration::{scan_units, timespan};
+pub(super) use number::{Count, Decimal, count, decimal};
+
+/// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
+
+/// 2100-01-01T00:00:00Z. A later instant is a mistake, not advice.
+const LATEST: Duration = Duration::from_secs(4_102_444_800);
+
+/// A value that is longer than any of the grammars needs is not looked at.
+const MAX_VALUE: usize = 128;
+
+const NANOS_PER_SEC: u128 = 1_000_000_000;
+
+/// The unit of a number that carries none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BareUnit {
+    Seconds,
+    Milliseconds,
+}
+
+/// What a field states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stated {
+    /// A time from receipt, in whole milliseconds, rounded up.
+    Delay(Duration),
+    /// An instant by the server's clock.
+    At(SystemTime),
+}
+
+impl Stated {
+    /// A number of nanoseconds as a delay.
+    pub(super) fn delay(nanos: u128) -> Option<Self> {
+        let delay = whole_millis(nanos)?;
+        (delay <= MAX_DELAY).then_some(Self::Delay(delay))
+    }
+
+    /// An instant as nanoseconds since the epoch.
+    fn at(nanos: u128) -> Option<Self> {
+        let secs = u64::try_from(nanos.checked_div(NANOS_PER_SEC)?).ok()?;
+        let subsec = u32::try_from(nanos.checked_rem(NANOS_PER_SEC)?).ok()?;
+        let since = Duration::new(secs, subsec);
+        if since > LATEST {
+            return None;
+        }
+        SystemTime::UNIX_EPOCH.checked_add(since).map(Self::At)
+    }
+
+    /// A bare number: a delay up to 366 days, else an epoch in seconds, milli-, micro- or nanoseconds by its
+    /// magnitude, whatever the field is called: `RateLimit-Reset` carries delays and epochs alike.
+    pub(super) fn number(number: Decimal, unit: BareUnit) -> Option<Self> {
+        let scaled = number.nanos();
+        let delay = match unit {
+            BareUnit::Seconds => scaled,
+            BareUnit::Milliseconds => scaled.div_ceil(1_000),
+        };
+        if delay <= MAX_DELAY.as_nanos() {
+            return Self::delay(delay);
+        }
+        let divisor = match scaled.checked_div(NANOS_PER_SEC)? {
+            1_000_000_000..100_000_000_000 => 1,
+            1_000_000_000_000..100_000_000_000_000 => 1_000,
+            1_000_000_000_000_000..100_000_000_000_000_000 => 1_000_000,
+            1_000_000_000_000_000_000..100_000_000_000_000_000_000 => 1_000_000_000,
+            _ => return None,
+        };
+        Self::at(scaled.checked_div(divisor)?)
+    }
+
+    /// Reads any of the grammars.
+    pub(super) fn parse(value: &[u8], unit: BareUnit, received_at: SystemTime) -> Option<Self> {
+        let value = value.trim_ascii();
+        if value.len() > MAX_VALUE {
+            return None;
+        }
+        match value.first()? {
+            b'0'..=b'9' | b'.' => match decimal(value) {
+                Some(number) => Self::number(number, unit),
+                None => duration::go(value)
+                    .and_then(Self::delay)
+                    .or_else(|| date::rfc3339(value).and_then(Self::at)),
+            },
+            b'P' | b'p' => duration::iso8601(value).and_then(Self::delay),
+            b'A'..=b'Z' | b'a'..=b'z' => date::http_date(value, received_at).and_then(Self::at),
+            _ => None,
+        }
+    }
+}
+
+fn whole_millis(nanos: u128) -> Option<Duration> {
+    u64::try_from(nanos.div_ceil(1_000_000)).ok().map(Duration::from_millis)
+}
+
+/// A statement turned into a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Advice {
+    pub(super) wait: Duration,
+    pub(super) at: Option<SystemTime>,
+}
+
+/// The clock that a response's instants are measured against: its `Date` plus its `Age`
+/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), where it has none the moment of receipt.
+///
+/// [RFC 9110 §6.6.1]: https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
+/// [RFC 9111 §5.1]: https://www.rfc-editor.org/rfc/rfc9111#section-5.1
+pub(super) struct Clock<'h> {
+    headers: &'h HeaderMap,
+    received_at: SystemTime,
+    // A `Date` is read only where an instant needs it, so that the usual response does not pay for it.
+    server_now: OnceCell<SystemTime>,
+}
+
+impl<'h> Clock<'h> {
+    pub(super) const fn new(headers: &'h HeaderMap, received_at: SystemTime) -> Self {
+        Self { headers, received_at, server_now: OnceCell::new() }
+    }
+
+    pub(super) const fn received_at(&self) -> SystemTime {
+        self.received_at
+    }
+
+    fn server_now(&self) -> SystemTime {
+        *self.server_now.get_or_init(|| {
+            let date = self.headers.get_all(DATE).iter().take(super::MAX_LINES).find_map(|value| {
+                match date::http_date(value.as_bytes().trim_ascii(), self.received_at).and_then(Stated::at)? {
+                    Stated::At(at) => Some(at),
+                    Stated::Delay(_) => None,
+                }
+            });
+            // A clock that shows a time before 1970 has not been set.
+            let Some(date) = date else { return self.received_at.max(SystemTime::UNIX_EPOCH) };
+            let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
+            let age = age.map_or(Duration::ZERO, |age| Duration::from_secs(age.whole()).min(MAX_DELAY));
+            date.checked_add(age).unwrap_or(date)
+        })
+    }
+
+    /// The wait that a statement amounts to; an instant in the past is a wait of zero.
+    pub(super) fn advice(&self, stated: Stated) -> Option<Advice> {
+        match stated {
+            Stated::Delay(wait) => Some(Advice { wait, at: None }),
+            Stated::At(at) => {
+                let ahead = at.duration_since(self.server_now()).unwrap_or(Duration::ZERO);
+                Some(Advice { wait: whole_millis(ahead.as_nanos())?, at: Some(at) })
+            }
+        }
+    }
+
+    /// [`Stated::parse`] and [`Clock::advice`] in one.
+    pub(super) fn read(&self, value: &[u8], unit: BareUnit) -> Option<Advice> {
+        Stated::parse(value, unit, self.received_at).and_then(|stated| self.advice(stated))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(value: &str) -> Option<u128> {
+        match Stated::parse(value.as_bytes(), BareUnit::Seconds, SystemTime::UNIX_EPOCH)? {
+            Stated::Delay(delay) => Some(delay.as_millis()),
+            Stated::At(at) => Some(at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()),
+        }
+    }
+
+    #[test]
+    fn bare_numbers_are_delays_or_epochs_by_magnitude() {
+        assert_eq!(wait("31622400"), Some(31_622_400_000));
+        assert_eq!(wait("31622401"), None);
+        assert_eq!(wait("999999999"), None);
+        assert_eq!(wait("1700000000"), Some(1_700_000_000_000));
+        assert_eq!(wait("1700000000.25"), Some(1_700_000_000_250));
+        assert_eq!(wait("1700000000123"), Some(1_700_000_000_123));
+        assert_eq!(wait("1700000000123456"), Some(1_700_000_000_123));
+        assert_eq!(wait("1700000000123456789"), Some(1_700_000_000_123));
+        assert_eq!(wait("4102444800"), Some(4_102_444_800_000));
+        assert_eq!(wait("4102444801"), None);
+        assert_eq!(wait("18446744073709551616"), None);
+        assert_eq!(wait("99999999999999999999999999999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_bare_number_of_milliseconds_keeps_the_epochs() {
+        let read =
+            |value: &str| Stated::parse(value.as_bytes(), BareUnit::Milliseconds, SystemTime::UNIX_EPOCH);
+        assert_eq!(read("600000"), Some(Stated::Delay(Duration::from_secs(600))));
+        assert_eq!(read("1987.5"), Some(Stated::Delay(Duration::from_millis(1988))));
+        assert!(matches!(read("1700000000000"), Some(Stated::At(_))));
+    }
+
+    #[test]
+    fn what_is_no_value() {
+        for value in [
+            "", " ", "-1", "+1", "1e3", "0x10", "inf", "NaN", "nope", "²", ".", "1.2.3", "1m26", "1 s",
+            "12:30:00",
+        ] {
+            assert_eq!(wait(value), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn instants_are_measured_against_date_and_age() {
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, "Mon, 03 Jun 2019 10:59:40 GMT".parse().unwrap());
+        headers.insert(AGE, "20".parse().unwrap());
+        let clock = Clock::new(&headers, SystemTime::UNIX_EPOCH);
+        let wait = |value: &[u8]| clock.read(value, BareUnit::Seconds).map(|advice| advice.wait.as_millis());
+        assert_eq!(wait(b"Mon, 03 Jun 2019 11:00:10 GMT"), Some(10_000));
+        assert_eq!(wait(b"2019-06-03T11:00:10.0005Z"), Some(10_001));
+        assert_eq!(wait(b"2019-06-03T10:00:00Z"), Some(0));
+        assert_eq!(wait(b"2101-06-03T10:00:00Z"), None);
+        assert_eq!(wait(b"7"), Some(7_000));
+    }
+}

@@ -1,0 +1,213 @@
+//! Durations with units: Go and protobuf, ISO 8601, .NET `TimeSpan`, and those of sentences. All in nanoseconds.
+
+use jiff::fmt::temporal::SpanParser;
+
+use super::number::{decimal, scan_decimal};
+
+const SECOND: u128 = super::NANOS_PER_SEC;
+const MINUTE: u128 = 60 * SECOND;
+const HOUR: u128 = 60 * MINUTE;
+const DAY: u128 = 24 * HOUR;
+const WEEK: u128 = 7 * DAY;
+
+/// The units of Go's [`time.ParseDuration`] and, beyond Go, days. The longer spelling stands before its prefix, or
+/// `120ms` would be two hours. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one byte.
+///
+/// [`time.ParseDuration`]: https://pkg.go.dev/time#ParseDuration
+const GO_UNITS: [(&[u8], u128); 9] = [
+    (b"ms", 1_000_000),
+    (b"us", 1_000),
+    (b"\xC2\xB5s", 1_000),
+    (b"\xCE\xBCs", 1_000),
+    (b"\xB5s", 1_000),
+    (b"ns", 1),
+    (b"m", MINUTE),
+    (b"h", HOUR),
+    (b"d", DAY),
+];
+
+/// The units that sentences spell out.
+const WORD_UNITS: [(&[u8], u128); 12] = [
+    (b"milliseconds", 1_000_000),
+    (b"millisecond", 1_000_000),
+    (b"seconds", SECOND),
+    (b"second", SECOND),
+    (b"secs", SECOND),
+    (b"sec", SECOND),
+    (b"minutes", MINUTE),
+    (b"minute", MINUTE),
+    (b"mins", MINUTE),
+    (b"min", MINUTE),
+    (b"hours", HOUR),
+    (b"hour", HOUR),
+];
+
+const DAY_UNITS: [(&[u8], u128); 6] =
+    [(b"hrs", HOUR), (b"hr", HOUR), (b"days", DAY), (b"day", DAY), (b"weeks", WEEK), (b"week", WEEK)];
+
+fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
+    let listed = GO_UNITS.iter().find_map(|(unit, nanos)| Some((*nanos, rest.strip_prefix(*unit)?)));
+    listed.or_else(|| Some((SECOND, rest.strip_prefix(b"s")?)))
+}
+
+fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
+    total.checked_add(number.checked_mul(unit)?.div_ceil(SECOND))
+}
+
+/// A Go duration such as `6m0s` or `1m26.4s`, a protobuf [`Duration`] such as `34.07s`. As in Go the parts may come
+/// in any order and add up; every number needs its unit.
+///
+/// [`Duration`]: https://protobuf.dev/reference/protobuf/google.protobuf/#duration
+pub(super) fn go(bytes: &[u8]) -> Option<u128> {
+    let mut total = 0;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (number, tail) = scan_decimal(rest)?;
+        let (unit, tail) = go_unit(tail)?;
+        total = add(total, number.nanos(), unit)?;
+        rest = tail;
+    }
+    (!bytes.is_empty()).then_some(total)
+}
+
+/// The duration that lower-case prose begins with: `7m12s`, `33 seconds`, `1 hour and 30 minutes`.
+pub(in crate::reading) fn scan_units(text: &[u8]) -> Option<u128> {
+    let mut total: Option<u128> = None;
+    let mut rest = text;
+    loop {
+        let Some((nanos, tail)) = scan_unit(rest) else { return total };
+        total = Some(total.unwrap_or(0).checked_add(nanos)?);
+        let tail = tail.trim_ascii_start();
+        let tail = tail.strip_prefix(b",").unwrap_or(tail).trim_ascii_start();
+        rest = tail.strip_prefix(b"and ").unwrap_or(tail).trim_ascii_start();
+    }
+}
+
+fn scan_unit(text: &[u8]) -> Option<(u128, &[u8])> {
+    let (number, tail) = scan_decimal(text)?;
+    let ends = |tail: &&[u8]| !tail.first().is_some_and(u8::is_ascii_alphabetic);
+    let spaced = tail.strip_prefix(b" ").or_else(|| tail.strip_prefix(b"-")).unwrap_or(tail);
+    let word = WORD_UNITS
+        .iter()
+        .chain(&DAY_UNITS)
+        .find_map(|(unit, nanos)| Some((*nanos, spaced.strip_prefix(*unit).filter(ends)?)));
+    let (unit, tail) = word.or_else(|| go_unit(spaced).filter(|(_, tail)| ends(tail)))?;
+    Some((add(0, number.nanos(), unit)?, tail))
+}
+
+/// An ISO 8601 duration. Years and months have no fixed length and are refused; a day has 24 hours.
+pub(super) fn iso8601(bytes: &[u8]) -> Option<u128> {
+    static PARSER: SpanParser = SpanParser::new();
+    let span = PARSER.parse_span(bytes).ok()?;
+    if span.is_negative() || span.get_years() != 0 || span.get_months() != 0 {
+        return None;
+    }
+    let parts = [
+        (i64::from(span.get_weeks()), WEEK),
+        (i64::from(span.get_days()), DAY),
+        (i64::from(span.get_hours()), HOUR),
+        (span.get_minutes(), MINUTE),
+        (span.get_seconds(), SECOND),
+        (span.get_milliseconds(), 1_000_000),
+        (span.get_microseconds(), 1_000),
+        (span.get_nanoseconds(), 1),
+    ];
+    parts.into_iter().try_fold(0_u128, |total, (number, unit)| {
+        total.checked_add(u128::try_from(number).ok()?.checked_mul(unit)?)
+    })
+}
+
+/// A .NET [`TimeSpan`], `[d.]hh:mm:ss[.fffffff]`, as Cosmos DB's Gremlin endpoint sends it. Only fields that are
+/// known to carry it are read so: elsewhere it could be a time of day.
+///
+/// [`TimeSpan`]: https://learn.microsoft.com/dotnet/standard/base-types/standard-timespan-format-strings
+pub(in crate::reading) fn timespan(bytes: &[u8]) -> Option<u128> {
+    let mut parts = bytes.trim_ascii().split(|byte| *byte == b':');
+    let (hours, minutes, seconds) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let (days, hours) = match hours.iter().position(|byte| *byte == b'.') {
+        Some(dot) => (hours.get(..dot)?, hours.get(dot.checked_add(1)?..)?),
+        None => (b"0".as_slice(), hours),
+    };
+    let whole = |part: &[u8], below: u128| {
+        let digits = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+        decimal(part)
+            .map(|number| number.nanos())
+            .filter(|nanos| digits && *nanos < below.saturating_mul(SECOND))
+    };
+    let seconds = decimal(seconds)?.nanos();
+    let total = add(0, whole(days, 100_000)?, DAY)?;
+    let total = add(add(total, whole(hours, 24)?, HOUR)?, whole(minutes, 60)?, MINUTE)?;
+    (seconds < MINUTE).then(|| total.checked_add(seconds))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u128 = 1_000_000;
+
+    #[test]
+    fn go_durations() {
+        for (text, nanos) in [
+            ("6m0s", 360_000 * MS),
+            ("20ms", 20 * MS),
+            ("1m26.4s", 86_400 * MS),
+            ("23h47m36.648s", 85_656_648 * MS),
+            ("500µs", MS / 2),
+            ("500μs", MS / 2),
+            ("30s1m", 90_000 * MS),
+            ("1d2h", 93_600_000 * MS),
+            ("0s", 0),
+            ("17.399999999s", 17_399_999_999),
+        ] {
+            assert_eq!(go(text.as_bytes()), Some(nanos), "{text}");
+        }
+        assert_eq!(go(b"500\xB5s"), Some(MS / 2));
+        for text in ["", "1m26", "s", "-1s", "1 s", "1S", "1y", "1mo", "99999999999999999999999999999999d"] {
+            assert_eq!(go(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_in_prose() {
+        for (text, nanos) in [
+            ("7m12s.", Some(432_000 * MS)),
+            ("33 seconds. please", Some(33_000 * MS)),
+            ("2 hours", Some(7_200_000 * MS)),
+            ("1 hour and 30 minutes", Some(5_400_000 * MS)),
+            ("1 minute, 5 seconds", Some(65_000 * MS)),
+            ("900.2ms\"}", Some(900_200_000)),
+            ("5 sec", Some(5_000 * MS)),
+            ("1h 30m", Some(5_400_000 * MS)),
+            ("20. visit", None),
+            ("a few minutes", None),
+            ("5 monkeys", None),
+            ("0 seconds before", Some(0)),
+        ] {
+            assert_eq!(scan_units(text.as_bytes()), nanos, "{text}");
+        }
+    }
+
+    #[test]
+    fn iso_8601_durations() {
+        assert_eq!(iso8601(b"PT1M"), Some(MINUTE));
+        assert_eq!(iso8601(b"P1DT2H"), Some(DAY + 2 * HOUR));
+        assert_eq!(iso8601(b"PT0.5S"), Some(SECOND / 2));
+        assert_eq!(iso8601(b"P2W"), Some(2 * WEEK));
+        assert_eq!(iso8601(b"P1M"), None);
+        assert_eq!(iso8601(b"P"), None);
+        assert_eq!(iso8601(b"-PT1M"), None);
+    }
+
+    #[test]
+    fn time_spans() {
+        assert_eq!(timespan(b"00:00:00.033"), Some(33 * MS));
+        assert_eq!(timespan(b"1.02:03:04.5"), Some(DAY + 2 * HOUR + 3 * MINUTE + 4 * SECOND + SECOND / 2));
+        for text in ["24:00:00", "00:60:00", "00:00:60", "00:00", "1:2:3:4", "-00:00:01", "::"] {
+            assert_eq!(timespan(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The recorded and constructed responses of `tests/data/responses.jsonl`: wait, source, exhausted units, retryable.
+#![allow(clippy::unwrap_used, reason = "a test's own data")]
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use reqwest_admission::Reading;
+use reqwest_admission::reading::Profile;
+use serde::Deserialize;
+
+/// Cases of the table that we hold to be wrong, with the reason.
+const DISPUTED: [(&str, &str); 1] = [(
+    "spotify-429-79892",
+    "expects `requests`, but nothing in the response names a unit: it differs from spotify-429-3600, which expects \
+     none, only in the number of seconds",
+)];
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    provider: String,
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+    now: String,
+    exhausted: BTreeSet<String>,
+    expected_wait_ms: Option<u128>,
+    expected_source: Option<String>,
+    retryable: bool,
+}
+
+impl Case {
+    fn read(&self) -> Reading {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            // What an HTTP parser leaves of a field line: the value without the white space around it.
+            let value = value.trim_matches([' ', '\t']).as_bytes();
+            headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_bytes(value).unwrap());
+        }
+        let now = self.now.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(now.try_into().unwrap())).unwrap();
+        let status = StatusCode::from_u16(self.status).unwrap();
+        let body = self.body.as_deref().map(str::as_bytes);
+        Reading::with_profile(Profile::named(&self.provider), status, &headers, body, now)
+    }
+
+    /// What differs from what is expected.
+    fn differences(&self) -> Vec<String> {
+        let reading = self.read();
+        let wait = reading.hint().map(|hint| hint.wait().as_millis());
+        let source = reading.hint().map(|hint| hint.source().to_string());
+        let exhausted: BTreeSet<_> = reading.exhausted().iter().map(|unit| unit.to_string()).collect();
+        let mut differences = Vec::new();
+        if wait != self.expected_wait_ms {
+            differences.push(format!("wait {wait:?} instead of {:?}", self.expected_wait_ms));
+        }
+        if source != self.expected_source {
+            differences.push(format!("source {source:?} instead of {:?}", self.expected_source));
+        }
+        if exhausted != self.exhausted {
+            differences.push(format!("exhausted {exhausted:?} instead of {:?}", self.exhausted));
+        }
+        if reading.terminal().is_none() != self.retryable {
+            differences.push(format!(
+                "terminal {:?}, retryable should be {}",
+                reading.terminal(),
+                self.retryable
+            ));
+        }
+        differences
+    }
+}
+
+#[test]
+fn every_response_is_read_as_expected() {
+    let cases: Vec<Case> = include_str!("data/responses.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(cases.len(), 227);
+    let mut failures = Vec::new();
+    for case in &cases {
+        let differences = case.differences();
+        let disputed = DISPUTED.iter().find(|(id, _)| *id == case.id);
+        match (differences.is_empty(), disputed) {
+            (true, Some((id, _))) => failures.push(format!("{id}: disputed, but as expected")),
+            (false, None) => failures.push(format!("{}: {}", case.id, differences.join("; "))),
+            _ => {}
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
