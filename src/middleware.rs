@@ -122,7 +122,7 @@ impl<'a> LogicalCall<'a> {
             None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
         };
         match probe {
-            Some(probe) => probe.run(),
+            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
             None => shared.lock_retry_budget().deposit(now),
         }
         let report = extensions.get_or_insert_with(CallReport::new).clone();
