@@ -11,7 +11,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, 
 use tokio::time::Instant;
 
 /// One answer of the fake origin.
-pub struct Answer {
+pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Body,
@@ -20,7 +20,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub fn status(status: u16) -> Self {
+    pub(crate) fn status(status: u16) -> Self {
         Self {
             status: StatusCode::from_u16(status).unwrap(),
             headers: HeaderMap::new(),
@@ -30,27 +30,27 @@ impl Answer {
         }
     }
 
-    pub fn ok() -> Self {
+    pub(crate) fn ok() -> Self {
         Self::status(200)
     }
 
-    pub fn error(error: reqwest_middleware::Error) -> Self {
+    pub(crate) fn error(error: reqwest_middleware::Error) -> Self {
         Self { error: Some(error), ..Self::ok() }
     }
 
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         let name = http::HeaderName::try_from(name).unwrap();
         self.headers.append(name, http::HeaderValue::from_str(value).unwrap());
         self
     }
 
-    pub fn body(mut self, body: impl Into<Body>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
         self.body = body.into();
         self
     }
 
     /// Answers only after `latency`.
-    pub fn after(mut self, latency: Duration) -> Self {
+    pub(crate) fn after(mut self, latency: Duration) -> Self {
         self.latency = latency;
         self
     }
@@ -68,53 +68,53 @@ impl Answer {
 
 /// One request as the origin saw it.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    pub at: Instant,
-    pub method: Method,
-    pub headers: HeaderMap,
-    pub body: Option<Vec<u8>>,
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 type Script = dyn FnMut(usize, &Request) -> Answer + Send;
 
 /// The origin: answers by a script that is given the number of the request, from 0.
 #[derive(Clone)]
-pub struct Origin {
+pub(crate) struct Origin {
     script: Arc<Mutex<Box<Script>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Origin {
-    pub fn new(script: impl FnMut(usize, &Request) -> Answer + Send + 'static) -> Self {
+    pub(crate) fn new(script: impl FnMut(usize, &Request) -> Answer + Send + 'static) -> Self {
         Self { script: Arc::new(Mutex::new(Box::new(script))), seen: Arc::default() }
     }
 
     /// Gives `answers` in order, then 200s.
-    pub fn in_order(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) fn in_order(answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers: std::collections::VecDeque<_> = answers.into_iter().collect();
         Self::new(move |_, _| answers.pop_front().unwrap_or_else(Answer::ok))
     }
 
     /// Gives the same answer for ever.
-    pub fn always(answer: impl Fn() -> Answer + Send + 'static) -> Self {
+    pub(crate) fn always(answer: impl Fn() -> Answer + Send + 'static) -> Self {
         Self::new(move |_, _| answer())
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.seen.lock().unwrap().len()
     }
 
     /// The times between the start and each request.
-    pub fn times(&self, start: Instant) -> Vec<Duration> {
+    pub(crate) fn times(&self, start: Instant) -> Vec<Duration> {
         self.seen().iter().map(|seen| seen.at.duration_since(start)).collect()
     }
 
     /// A client of which `layer` is the only layer.
-    pub fn behind(&self, layer: impl Middleware) -> ClientWithMiddleware {
+    pub(crate) fn behind(&self, layer: impl Middleware) -> ClientWithMiddleware {
         ClientBuilder::new(reqwest::Client::new()).with(layer).with(self.clone()).build()
     }
 }
@@ -137,6 +137,6 @@ impl Middleware for Origin {
     }
 }
 
-pub const fn ms(milliseconds: u64) -> Duration {
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
