@@ -84,7 +84,11 @@
 //! | `metrics` | off | counters and histograms through the `metrics` facade, see [`observe`] |
 //!
 //! reqwest is used without its default features; TLS and the rest are what your own dependency on it says.
-#![deny(clippy::disallowed_methods)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests are made of small known numbers")
+)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod body;

@@ -153,7 +153,7 @@ impl<'a> LogicalCall<'a> {
             None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
         };
         match probe {
-            Some(probe) => probe.run(),
+            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
             None => shared.lock_retry_budget().deposit(now),
         }
         let report = extensions.get_or_insert_with(CallReport::new).clone();
@@ -267,12 +267,12 @@ impl<'a> LogicalCall<'a> {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
-        let seal = if self.shared.guarded {
-            extensions.insert(AttemptMark::new(&self.report));
-            None
-        } else {
-            (self.shared.policy.retry_ownership() == RetryOwnership::Enforce).then(|| seal(&mut request))
-        };
+        let (mut mark, mut sealed) = (None, None);
+        if self.shared.guarded {
+            extensions.insert(mark.insert(AttemptMark::new(&self.report)).clone());
+        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
+            sealed = Some(seal(&mut request));
+        }
         let attempt = next.run(request, extensions);
         let outcome = match self.cut_off {
             Some(deadline) => clock::until(deadline, attempt).await,
@@ -285,15 +285,16 @@ impl<'a> LogicalCall<'a> {
                 }
                 Sent::Plain(response)
             }
-            Some(Err(error)) => Sent::Failed(match seal {
-                Some(seal) => {
-                    let (error, conflict) = seal.explain(error);
+            Some(Err(error)) => Sent::Failed(match (mark, sealed) {
+                (Some(mark), _) => mark.explain(error),
+                (None, Some(sealed)) => {
+                    let (error, conflict) = sealed.explain(error);
                     if let Some(conflict) = conflict {
                         self.shared.conflict(conflict, &self.report);
                     }
                     error
                 }
-                None => error,
+                (None, None) => error,
             }),
             None => Sent::CutOff,
         }

@@ -110,14 +110,16 @@ impl RetryConflict {
     /// The conflict in the outcome of `send()`, if there is one.
     #[must_use]
     pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
-        match outcome {
-            Err(Error::Middleware(error)) => {
-                // A conflict that explains a foreign error is its context, which is found by the outer type only.
-                error
-                    .downcast_ref::<Self>()
-                    .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<Self>()))
-            }
-            Ok(_) | Err(Error::Reqwest(_)) => None,
+        outcome.as_ref().err().and_then(Self::in_error)
+    }
+
+    fn in_error(error: &Error) -> Option<&Self> {
+        match error {
+            // A conflict that explains a foreign error is its context, which is found by the outer type only.
+            Error::Middleware(error) => error
+                .downcast_ref::<Self>()
+                .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<Self>())),
+            Error::Reqwest(_) => None,
         }
     }
 }

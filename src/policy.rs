@@ -35,15 +35,9 @@ const YEAR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// assert_eq!(error.to_string(), "max_attempts is 0, allowed is 1 to 100");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "AdmissionPolicyBuilder", into = "AdmissionPolicyBuilder")]
 pub struct AdmissionPolicy(AdmissionPolicyBuilder);
-
-impl Default for AdmissionPolicy {
-    fn default() -> Self {
-        Self(AdmissionPolicyBuilder::default())
-    }
-}
 
 impl AdmissionPolicy {
     /// A builder that starts from the defaults.

@@ -1,7 +1,7 @@
 //! The guard at the inner end of a stack: it lets an attempt through once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use async_trait::async_trait;
 use http::{Extensions, StatusCode};
@@ -15,13 +15,31 @@ use crate::policy::RetryOwnership;
 /// What the guard has seen of one attempt. The owner puts a fresh one into the extensions for each attempt.
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptMark {
-    state: Arc<AtomicU8>,
+    seen: Arc<Seen>,
     report: CallReport,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    state: AtomicU8,
+    /// A repeat was not let through.
+    stopped: AtomicBool,
 }
 
 impl AttemptMark {
     pub(crate) fn new(report: &CallReport) -> Self {
-        Self { state: Arc::default(), report: report.clone() }
+        Self { seen: Arc::default(), report: report.clone() }
+    }
+
+    /// Adds the conflict to an error that a layer made of it, so that the caller finds it.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let hidden = self.seen.stopped.load(Ordering::Acquire) && RetryConflict::in_error(&error).is_none();
+        match error {
+            Error::Middleware(error) if hidden => {
+                Error::Middleware(error.context(RetryConflict::new(ConflictKind::RepeatedAttempt)))
+            }
+            other => other,
+        }
     }
 }
 
@@ -47,17 +65,18 @@ impl Middleware for Guard {
         let Some(mark) = extensions.get::<AttemptMark>().cloned() else {
             return next.run(request, extensions).await;
         };
-        if mark.state.swap(SENT, Ordering::AcqRel) == SENT {
+        if mark.seen.state.swap(SENT, Ordering::AcqRel) == SENT {
             let conflict = RetryConflict::new(ConflictKind::RepeatedAttempt);
             observe::conflict(&conflict, self.observer.as_ref());
             mark.report.conflicted(conflict.clone());
             if self.ownership == RetryOwnership::Enforce {
+                mark.seen.stopped.store(true, Ordering::Release);
                 return Err(Error::middleware(conflict));
             }
         }
         let outcome = next.run(request, extensions).await;
         if outcome.as_ref().is_ok_and(|response| !invites_retry(response.status())) {
-            mark.state.store(ANSWERED, Ordering::Release);
+            mark.seen.state.store(ANSWERED, Ordering::Release);
         }
         outcome
     }

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -128,12 +128,13 @@ fn judge(arrivals: &[Instant], probe: &Probe) -> SoleOwnerVerdict {
         _ => None,
     });
     let shortest = shortest.min();
+    let at_once = shortest.is_some_and(|gap| gap < NO_BACKOFF);
     match (arrivals.len(), runs) {
         (0, _) => SoleOwnerVerdict::Inconclusive,
         (1, 0) => SoleOwnerVerdict::NoAdmissionLayer,
         (1, 1) => SoleOwnerVerdict::SoleOwner,
         (_, 2..) => SoleOwnerVerdict::RetriesOutside,
-        (_, 0 | 1) if shortest.is_some_and(|gap| gap < NO_BACKOFF) => SoleOwnerVerdict::ReqwestRetries,
+        (_, 0 | 1) if at_once && !probe.protected.load(Ordering::Relaxed) => SoleOwnerVerdict::ReqwestRetries,
         (_, 0 | 1) => SoleOwnerVerdict::RetriesInside,
     }
 }
@@ -142,11 +143,14 @@ fn judge(arrivals: &[Instant], probe: &Probe) -> SoleOwnerVerdict {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Probe {
     runs: Arc<AtomicU32>,
+    protected: Arc<AtomicBool>,
 }
 
 impl Probe {
-    pub(crate) fn run(&self) {
+    /// The call runs through an admission layer; where it is `protected`, reqwest's own retries cannot happen.
+    pub(crate) fn run(&self, protected: bool) {
         self.runs.fetch_add(1, Ordering::Relaxed);
+        self.protected.store(protected, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,196 @@
+//! Layers that are found in real stacks, and some that should not be.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Extensions, HeaderValue, StatusCode};
+use http_body::Frame;
+use reqwest::{Body, Request, Response};
+use reqwest_middleware::{Error, Middleware, Next, Result};
+use reqwest_retry::policies::ExponentialBackoff;
+use reqwest_retry::{RetryTransientMiddleware, policies};
+
+/// reqwest-retry with three retries and waits of a few milliseconds.
+pub fn reqwest_retry() -> RetryTransientMiddleware<policies::ExponentialBackoff> {
+    let policy = ExponentialBackoff::builder()
+        .retry_bounds(Duration::from_millis(1), Duration::from_millis(4))
+        .build_with_max_retries(3);
+    RetryTransientMiddleware::new_with_policy(policy)
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("this layer must copy the request")]
+pub struct MustCopy;
+
+fn copy(request: &Request) -> Result<Request> {
+    request.try_clone().ok_or_else(|| Error::middleware(MustCopy))
+}
+
+/// Sends everything twice, whatever the answer.
+pub struct AlwaysTwice;
+
+#[async_trait]
+impl Middleware for AlwaysTwice {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let _ = next.clone().run(copy(&request)?, extensions).await;
+        next.run(request, extensions).await
+    }
+}
+
+/// Sends two copies at once, each with extensions of its own, and takes whichever is answered first.
+pub struct Hedge;
+
+#[async_trait]
+impl Middleware for Hedge {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let mut copied = extensions.clone();
+        let second = next.clone().run(copy(&request)?, &mut copied);
+        let first = next.run(request, extensions);
+        let (first, second) = tokio::join!(first, second);
+        first.or(second)
+    }
+}
+
+/// Drops the first attempt after a while and sends another.
+pub struct TimeoutAndAgain(pub Duration);
+
+#[async_trait]
+impl Middleware for TimeoutAndAgain {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let again = copy(&request)?;
+        match tokio::time::timeout(self.0, next.clone().run(request, extensions)).await {
+            Ok(outcome) => outcome,
+            Err(_) => next.run(again, extensions).await,
+        }
+    }
+}
+
+/// Gets a new token after a 401 and sends again, if the request can be copied.
+#[derive(Default)]
+pub struct AuthRefresh {
+    pub refreshed: AtomicUsize,
+}
+
+#[async_trait]
+impl Middleware for AuthRefresh {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let again = request.try_clone();
+        let outcome = next.clone().run(request, extensions).await;
+        match (outcome, again) {
+            (Ok(response), Some(mut again)) if response.status() == StatusCode::UNAUTHORIZED => {
+                self.refreshed.fetch_add(1, Ordering::Relaxed);
+                again.headers_mut().insert("authorization", HeaderValue::from_static("fresh"));
+                next.run(again, extensions).await
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+/// A cache that revalidates, and asks a second time where what it had is not usable after all.
+pub struct Cache;
+
+#[async_trait]
+impl Middleware for Cache {
+    async fn handle(
+        &self,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let Some(whole) = request.try_clone() else { return next.run(request, extensions).await };
+        request.headers_mut().insert("if-none-match", HeaderValue::from_static("\"1\""));
+        let response = next.clone().run(request, extensions).await?;
+        if response.status() == StatusCode::NOT_MODIFIED {
+            return next.run(whole, extensions).await;
+        }
+        Ok(response)
+    }
+}
+
+/// Looks at the bytes of the body, as layers do that sign requests.
+#[derive(Default)]
+pub struct Signer {
+    pub saw_the_body: AtomicBool,
+}
+
+#[async_trait]
+impl Middleware for Signer {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let bytes = request.body().and_then(Body::as_bytes);
+        self.saw_the_body.store(bytes.is_some_and(|bytes| !bytes.is_empty()), Ordering::Relaxed);
+        next.run(request, extensions).await
+    }
+}
+
+/// Hands each run a new, empty map of extensions.
+pub struct FreshMapTwice;
+
+#[async_trait]
+impl Middleware for FreshMapTwice {
+    async fn handle(&self, request: Request, _: &mut Extensions, next: Next<'_>) -> Result<Response> {
+        let _ = next.clone().run(copy(&request)?, &mut Extensions::new()).await;
+        next.run(request, &mut Extensions::new()).await
+    }
+}
+
+/// Holds another layer, as wrappers do that skip it for some requests.
+pub struct Wrapper<M>(pub M);
+
+#[async_trait]
+impl<M: Middleware> Middleware for Wrapper<M> {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        self.0.handle(request, extensions, next).await
+    }
+}
+
+/// A body of unknown length that can be sent only once.
+pub fn streaming() -> Body {
+    Body::wrap(Streaming(Some(Bytes::from_static(b"streamed"))))
+}
+
+struct Streaming(Option<Bytes>);
+
+impl http_body::Body for Streaming {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
