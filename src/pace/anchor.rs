@@ -30,6 +30,8 @@ const MOST_DOUBLINGS: u32 = 6;
 const HALF_SPAN: f64 = 5.0;
 /// Fewer calls of mean cost lately than this are no evidence of a rate.
 const SCARCE: f64 = 8.0;
+/// The rate, in calls of mean cost a second, that re-opens a scope of which nothing is known.
+const UNKNOWN_RATE: f64 = 10.0;
 /// Numbers beyond are cut: they could only come from a server that lies.
 const LARGEST: f64 = 1e15;
 
@@ -246,17 +248,15 @@ impl Pacer {
         self.measure(admits, admitted);
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
-            self.recent_rate(seen.now)
+            // Calls now and then show how much was wanted, not how much there is.
+            let scarce = seen.alone.is_some() && self.recent.0 + self.recent.1 < SCARCE * self.mean;
+            let least = if scarce { UNKNOWN_RATE * self.mean } else { 0.0 };
+            self.recent_rate(seen.now).max(least)
         });
         let capacity = bounded(estimate, self.mean, seen.cap);
         self.capacity = Some(capacity);
 
         self.refused = (self.refused + seen.cost).min(LARGEST);
-        // A call by itself now and then: no herd to be spread, and nothing to take a rate from.
-        if seen.alone.is_some() && self.recent.0 + self.recent.1 < SCARCE * self.mean {
-            self.pacing = false;
-            return wait;
-        }
         self.pacing = true;
         self.gated = 0.0;
         self.probing = 0.0;

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// The longest wait that is ever told or kept; what is longer is as good as never.
 pub(crate) const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Below this many seconds a wait is rounding noise.
-const NOISE: f64 = 1e-9;
+/// A wait below this many seconds is rounding noise.
+const NOISE: f64 = 1e-6;
 
 const TWO_POW_32: f64 = 4_294_967_296.0;
 
@@ -26,11 +26,12 @@ pub(crate) fn whole(value: f64) -> u64 {
     }
 }
 
-/// Seconds as a duration, rounded up so that a timer never fires before the moment it stands for.
+/// Seconds as a duration in whole microseconds; what that leaves out is noise to everybody who checks again.
 pub(crate) fn duration(seconds: f64) -> Duration {
     if seconds > NOISE {
-        Duration::try_from_secs_f64(seconds)
-            .map_or(LONGEST, |exact| exact.saturating_add(Duration::from_nanos(1)).min(LONGEST))
+        // 366 days in microseconds are far below the range of the conversion.
+        let micros = whole(seconds.min(LONGEST.as_secs_f64()) * 1e6);
+        Duration::from_micros(micros)
     } else {
         Duration::ZERO
     }
