@@ -41,6 +41,7 @@
 //! local permit asks the fleet, and gives the permit back where the fleet refuses; without the fleet's answer the
 //! local decision stands. For this a [`Permit`] dropped unsent costs nothing.
 
+mod ledger;
 mod memory;
 mod permit;
 mod queue;
@@ -53,6 +54,7 @@ mod ticket;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(crate) use ledger::Ledger;
 pub use permit::{Permit, Place};
 pub use queue::Priority;
 pub use refusal::{Refusal, RefusalReason};

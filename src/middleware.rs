@@ -19,6 +19,7 @@ use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, se
 use crate::policy::{AdmissionPolicy, AttemptTimeout, OnSpill, RetryOwnership};
 use crate::reading::{MAX_BODY, Profile, Reading};
 use crate::spill::SpillOver;
+use crate::usage::UsageScanner;
 
 use entry::{Entry, InBody, Left};
 
@@ -65,6 +66,7 @@ struct Shared {
     last_profile: Mutex<Option<(Box<str>, &'static Profile)>>,
     gate: Option<Gate>,
     scope_by: Option<Arc<ScopeFn>>,
+    settle_from_usage: bool,
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     retry_budget: Mutex<RetryBudget>,
@@ -411,7 +413,14 @@ impl<'a> LogicalCall<'a> {
             Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
         };
         let mut response = match permit {
-            Some(permit) => hold(response, InBody(Some(permit))),
+            Some(permit) => {
+                let scanner = if self.shared.settle_from_usage {
+                    UsageScanner::for_content_type(response.headers().get(http::header::CONTENT_TYPE))
+                } else {
+                    None
+                };
+                hold(response, InBody::new(permit, &self.report, scanner))
+            }
             None => response,
         };
         response.extensions_mut().insert(self.report);

@@ -43,6 +43,14 @@ impl Permit {
         Self { cell, call, number, since, class, is_sent: false, is_closed: false }
     }
 
+    pub(super) const fn cell(&self) -> &Arc<Cell> {
+        &self.cell
+    }
+
+    pub(super) const fn call(&self) -> Sent {
+        self.call
+    }
+
     /// The call is about to be sent, at `now`. From here on its cost counts.
     pub fn sent(&mut self, now: Instant) {
         if !self.is_sent {

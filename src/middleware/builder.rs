@@ -23,6 +23,7 @@ pub struct AdmissionBuilder {
     guarded: bool,
     gate: GateChoice,
     scope_by: Option<Arc<ScopeFn>>,
+    settle_from_usage: bool,
 }
 
 /// Which gate to use; by default one of its own.
@@ -85,6 +86,14 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Settles each call's estimate with the token usage that its response states: in a JSON body, or in the last event of
+    /// a stream that has one. Off by default. A stream is read as it passes by, never kept.
+    #[must_use]
+    pub const fn settle_from_usage(mut self, settle: bool) -> Self {
+        self.settle_from_usage = settle;
+        self
+    }
+
     /// Is told about every decision; see [`Observer`].
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
@@ -130,7 +139,7 @@ impl AdmissionBuilder {
     /// Builds with a policy that is already known to be good.
     pub(super) fn with_policy(self, policy: AdmissionPolicy) -> Admission {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
-        let Self { profile, chance, observer, guarded, gate, scope_by, .. } = self;
+        let Self { profile, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } = self;
         let gate = match gate {
             GateChoice::Own => Some(Gate::default()),
             GateChoice::Shared(gate) => Some(gate),
@@ -144,6 +153,7 @@ impl AdmissionBuilder {
             last_profile,
             gate,
             scope_by,
+            settle_from_usage,
             chance,
             observer,
             retry_budget,

@@ -1,5 +1,6 @@
 //! What a call has to do with the gate: it enters before each attempt, and tells it what came of the attempt.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Extensions;
@@ -9,10 +10,12 @@ use super::Shared;
 use crate::body::Held;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Gate, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
+use crate::gate::{Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
 use crate::pace::{Cost, TokenEstimate};
+use crate::observe::CallReport;
 use crate::reading::{Hint, Reading};
 use crate::scope::default_scope;
+use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
 pub(super) struct Entry {
@@ -111,17 +114,37 @@ pub(super) const fn reason(refusal: &Refusal) -> Reason {
     }
 }
 
-/// A permit in a response's body.
-pub(super) struct InBody(pub(super) Option<Permit>);
+/// A call's permit in its response's body.
+pub(super) struct InBody {
+    ledger: Arc<Ledger>,
+    scanner: Option<UsageScanner>,
+}
+
+impl InBody {
+    pub(super) fn new(permit: Permit, report: &CallReport, scanner: Option<UsageScanner>) -> Self {
+        let ledger = Arc::new(Ledger::new(permit));
+        report.holds(Arc::clone(&ledger));
+        Self { ledger, scanner }
+    }
+}
 
 impl Held for InBody {
-    fn data(&mut self, _: &[u8]) {}
+    fn data(&mut self, data: &[u8]) {
+        if let Some(scanner) = &mut self.scanner {
+            scanner.feed(data);
+        }
+    }
 
     fn end(&mut self, cleanly: bool) {
-        if let Some(permit) = self.0.take()
-            && cleanly
-        {
-            permit.finish();
+        if let Some(usage) = self.scanner.take().and_then(UsageScanner::finish) {
+            self.ledger.settle(usage);
         }
+        self.ledger.end(cleanly);
+    }
+}
+
+impl Drop for InBody {
+    fn drop(&mut self) {
+        self.ledger.end(false);
     }
 }

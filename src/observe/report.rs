@@ -6,7 +6,9 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::decision::{Decision, Failure};
+use crate::gate::Ledger;
 use crate::ownership::RetryConflict;
+use crate::pace::TokenUsage;
 use crate::reading::Hint;
 use crate::spill::SpillOver;
 
@@ -39,6 +41,7 @@ struct Inner {
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
     conflicts: Vec<RetryConflict>,
+    ledger: Option<Arc<Ledger>>,
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -104,6 +107,19 @@ impl CallReport {
     #[must_use]
     pub fn spill_over(&self) -> Option<SpillOver> {
         self.lock().spill_over.clone()
+    }
+
+    /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
+    /// directions, in the window of the reservation. May be told again with better numbers, also after the body's end.
+    ///
+    /// Returns whether there was anybody to tell: not without a gate, before the response, or once the scope is gone.
+    pub fn settle(&self, usage: TokenUsage) -> bool {
+        let ledger = self.lock().ledger.clone();
+        ledger.is_some_and(|ledger| ledger.settle(usage))
+    }
+
+    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
+        self.lock().ledger = Some(ledger);
     }
 
     /// What showed itself of other layers that retry.

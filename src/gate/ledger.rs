@@ -1,0 +1,67 @@
+//! One call's account with its scope, shared by the response body and the call's report.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::permit::Permit;
+use super::state::{Cell, Wakers};
+use crate::clock;
+use crate::pace::{Sent, TokenUsage};
+
+/// The account of one call: its permit while the body lasts, and what it takes to settle it afterwards.
+pub(crate) struct Ledger(Mutex<Entry>);
+
+enum Entry {
+    Open(Permit),
+    /// The scope is not held on to: a report that somebody keeps must not keep the scope.
+    Ended { cell: Weak<Cell>, call: Sent },
+}
+
+impl Ledger {
+    pub(crate) const fn new(permit: Permit) -> Self {
+        Self(Mutex::new(Entry::Open(permit)))
+    }
+
+    /// Gives the permit back: `cleanly` at the end of a body, else for one that failed or was dropped.
+    pub(crate) fn end(&self, cleanly: bool) {
+        let mut entry = self.lock();
+        let Entry::Open(permit) = &mut *entry else { return };
+        let ended = Entry::Ended { cell: Arc::downgrade(permit.cell()), call: permit.call() };
+        let Entry::Open(permit) = std::mem::replace(&mut *entry, ended) else { return };
+        drop(entry);
+        if cleanly {
+            permit.finish();
+        }
+    }
+
+    /// Replaces the estimate by `usage`; says whether there still was a scope to tell.
+    pub(crate) fn settle(&self, usage: TokenUsage) -> bool {
+        let now = clock::now();
+        match &mut *self.lock() {
+            Entry::Open(permit) => {
+                permit.settle(usage, now);
+                true
+            }
+            Entry::Ended { cell, call } => {
+                let Some(cell) = cell.upgrade() else { return false };
+                let mut wakers = Wakers::default();
+                let mut state = cell.lock();
+                state.pace.settle(call, usage, now);
+                state.pump(now, &mut wakers);
+                drop(state);
+                wakers.wake();
+                true
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").finish_non_exhaustive()
+    }
+}
