@@ -131,7 +131,8 @@ async fn send_all(
     advice: &[Duration],
     bare: &Bare,
 ) -> Result<Vec<Outcome>, Box<dyn Error + Send + Sync>> {
-    let queue = Arc::new(Mutex::new(advice.to_vec().into_iter().enumerate()));
+    let calls: Vec<(usize, Duration)> = advice.iter().copied().enumerate().collect();
+    let queue = Arc::new(Mutex::new(calls.into_iter()));
     let mut workers = JoinSet::new();
     for _ in 0..AT_A_TIME {
         let (client, url, queue) = (client.clone(), url.to_owned(), Arc::clone(&queue));
