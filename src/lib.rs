@@ -59,7 +59,7 @@
 //!
 //! The first `.with()` is outermost. Put [`Admission`] outside of whatever must happen anew for each attempt
 //! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts.
-//! [`AdmissionClient`] sees to all of that.
+//! [`AdmissionClient`] sees to all of that; take it where a layer inside reads or copies the body. See [`who_retries`].
 //!
 //! # Cancel safety
 //!
@@ -104,6 +104,7 @@ pub mod policy;
 pub mod reading;
 mod spill;
 pub mod units;
+pub mod who_retries;
 
 pub use budget::LatencyBudget;
 pub use decision::{Decision, Reason, decide};
