@@ -1,5 +1,6 @@
 //! Layers that are found in real stacks, and some that should not be.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use reqwest::{Body, Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
+use tokio::sync::Notify;
 
 /// reqwest-retry with three retries and waits of a few milliseconds.
 pub(crate) fn reqwest_retry() -> RetryTransientMiddleware<ExponentialBackoff> {
@@ -63,11 +65,11 @@ impl Middleware for Hedge {
     }
 }
 
-/// Drops the first attempt after a while and sends another.
-pub(crate) struct TimeoutAndAgain(pub(crate) Duration);
+/// Drops the first attempt when told so and sends another, as layers with a time limit for an attempt do.
+pub(crate) struct GiveUpAndAgain(pub(crate) Arc<Notify>);
 
 #[async_trait]
-impl Middleware for TimeoutAndAgain {
+impl Middleware for GiveUpAndAgain {
     async fn handle(
         &self,
         request: Request,
@@ -75,10 +77,11 @@ impl Middleware for TimeoutAndAgain {
         next: Next<'_>,
     ) -> Result<Response> {
         let again = copy(&request)?;
-        match tokio::time::timeout(self.0, next.clone().run(request, extensions)).await {
-            Ok(outcome) => outcome,
-            Err(_) => next.run(again, extensions).await,
+        tokio::select! {
+            outcome = next.clone().run(request, extensions) => return outcome,
+            () = self.0.notified() => {}
         }
+        next.run(again, extensions).await
     }
 }
 

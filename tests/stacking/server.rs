@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// One request as the server saw it.
@@ -61,6 +62,7 @@ type Script = dyn Fn(usize, &Hit) -> Option<Reply> + Send + Sync;
 pub(crate) struct Server {
     url: String,
     hits: Arc<Mutex<Vec<Hit>>>,
+    ignored: Arc<Notify>,
     _connections: JoinSet<()>,
 }
 
@@ -73,13 +75,20 @@ impl Server {
         let script: Arc<Script> = Arc::new(script);
         let mut accepting = JoinSet::new();
         let seen = Arc::clone(&hits);
+        let ignored: Arc<Notify> = Arc::default();
+        let ignoring = Arc::clone(&ignored);
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, Arc::clone(&script), Arc::clone(&seen)));
+                connections.spawn(serve(
+                    stream,
+                    Arc::clone(&script),
+                    Arc::clone(&seen),
+                    Arc::clone(&ignoring),
+                ));
             }
         });
-        Self { url, hits, _connections: accepting }
+        Self { url, hits, ignored, _connections: accepting }
     }
 
     /// Gives the same answer for ever; `/302` and `/307` redirect to it.
@@ -102,13 +111,18 @@ impl Server {
         self.hits.lock().unwrap().clone()
     }
 
+    /// Is told at each request that will not be answered.
+    pub(crate) fn ignored(&self) -> Arc<Notify> {
+        Arc::clone(&self.ignored)
+    }
+
     /// How many requests came that were not redirected.
     pub(crate) fn count(&self) -> usize {
         self.hits().iter().filter(|hit| !hit.path.starts_with("/30")).count()
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<Hit>>>) {
+async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<Hit>>>, ignored: Arc<Notify>) {
     let mut buffer = Vec::new();
     while let Some(hit) = read_request(&mut stream, &mut buffer).await {
         let number = {
@@ -122,7 +136,10 @@ async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<H
                     return;
                 }
             }
-            None => std::future::pending().await,
+            None => {
+                ignored.notify_one();
+                std::future::pending().await
+            }
         }
     }
 }
