@@ -1,5 +1,13 @@
 //! Events and spans: names, fields, levels and order, exactly as `observe` documents them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    unreachable_pub,
+    reason = "a test may fail"
+)]
 
 #[path = "support/capture.rs"]
 mod capture;
@@ -24,13 +32,18 @@ fn half() -> AdmissionBuilder {
 }
 
 fn fields(told: &Told) -> Value {
-    told.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+    told.fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// The fields that the documentation lists for an event or span.
 fn documented(name: &str) -> BTreeSet<String> {
     let lines = include_str!("../src/observe.rs").lines();
-    let row = lines.filter(|line| line.starts_with("//! |")).find(|line| line.contains(&format!("| `{name}` |")));
+    let row =
+        lines.filter(|line| line.starts_with("//! |")).find(|line| line.contains(&format!("| `{name}` |")));
     let list = row.unwrap().trim_end_matches(['|', ' ']).rsplit('|').next().unwrap();
     list.split(',').map(|field| field.trim().trim_matches('`').to_owned()).collect()
 }
@@ -61,7 +74,10 @@ async fn one_event_per_decision_with_both_waits_source_attempt_status_request_id
             }),
         ]
     );
-    assert_eq!(events.iter().map(|event| event.level).collect::<Vec<_>>(), [Level::INFO, Level::INFO, Level::WARN]);
+    assert_eq!(
+        events.iter().map(|event| event.level).collect::<Vec<_>>(),
+        [Level::INFO, Level::INFO, Level::WARN]
+    );
     assert!(events.iter().all(|event| event.target == TARGET && event.parent == Some("admission call")));
 }
 
@@ -116,7 +132,9 @@ async fn an_attempt_that_is_cut_off_is_an_unknown_failure_and_a_spill_over() {
     let events = capture.events("admission decision");
     assert_eq!(
         events.iter().map(fields).collect::<Vec<_>>(),
-        [json!({ "decision": "spill_over", "reason": "budget_exceeded", "attempt": 1, "failure": "unknown" })]
+        [
+            json!({ "decision": "spill_over", "reason": "budget_exceeded", "attempt": 1, "failure": "unknown" })
+        ]
     );
     assert_eq!(events[0].level, Level::WARN);
 }
@@ -140,7 +158,10 @@ async fn one_span_per_logical_call_with_method_host_attempts_and_decision() {
         ]
     );
     for span in spans {
-        assert_eq!((span.name.as_str(), span.target.as_str(), span.level), ("admission call", TARGET, Level::INFO));
+        assert_eq!(
+            (span.name.as_str(), span.target.as_str(), span.level),
+            ("admission call", TARGET, Level::INFO)
+        );
         assert!(span.closed);
     }
 }
@@ -194,9 +215,12 @@ async fn a_conflict_is_a_warning_of_its_own() {
         .with(Origin::always(Answer::ok))
         .build();
     assert!(nested.get(URL).send().await.is_err());
-    assert_eq!(capture.events("retry conflict").iter().map(fields).collect::<Vec<_>>(), [json!({
-        "kind": "nested_admission",
-    })]);
+    assert_eq!(
+        capture.events("retry conflict").iter().map(fields).collect::<Vec<_>>(),
+        [json!({
+            "kind": "nested_admission",
+        })]
+    );
 }
 
 #[tokio::test(start_paused = true)]

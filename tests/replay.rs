@@ -1,5 +1,13 @@
 //! Law 5, replay safety, as a table: method × outcome × key × minting, through the middleware.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    unreachable_pub,
+    reason = "a test may fail"
+)]
 
 #[path = "support/failures.rs"]
 mod failures;
@@ -110,7 +118,8 @@ impl Does {
 }
 
 fn admission(mint: bool) -> Admission {
-    let policy = AdmissionPolicy::builder().max_attempts(ATTEMPTS).mint_idempotency_key(mint).build().unwrap();
+    let policy =
+        AdmissionPolicy::builder().max_attempts(ATTEMPTS).mint_idempotency_key(mint).build().unwrap();
     Admission::builder().policy(policy).build().unwrap()
 }
 
@@ -146,7 +155,9 @@ async fn run(does: Does, repeats: Repeats, method: &Method, idempotent: bool, ke
     }
     assert!(SpillOver::of(&outcome).is_none(), "{line}");
     match (does, outcome) {
-        (Does::Answers(status) | Does::Advises(status), Ok(response)) => assert_eq!(response.status(), status),
+        (Does::Answers(status) | Does::Advises(status), Ok(response)) => {
+            assert_eq!(response.status(), status)
+        }
         (Does::NeverConnects, Err(Error::Reqwest(error))) => assert!(error.is_connect(), "{line}"),
         (Does::LosesTheConnection, Err(Error::Reqwest(error))) => assert!(error.is_request(), "{line}"),
         (Does::TakesTooLong, Err(Error::Reqwest(error))) => assert!(error.is_timeout(), "{line}"),
@@ -198,7 +209,8 @@ async fn law_5_all_attempts_have_the_same_headers_and_body() {
     for admission in [admission, Admission::builder().policy(policy).build().unwrap()] {
         let client = origin.behind(admission);
         let before = origin.count();
-        let call = client.post(URL).header("x-own", "1").timeout(Duration::from_secs(9)).body(vec![7; 100_000]);
+        let call =
+            client.post(URL).header("x-own", "1").timeout(Duration::from_secs(9)).body(vec![7; 100_000]);
         let _ = call.send().await;
         let seen = origin.seen().split_off(before);
         assert_eq!(seen.len(), 6);
@@ -216,5 +228,7 @@ async fn a_minted_key_is_a_uuid_of_version_4() {
     let parts: Vec<_> = key.split('-').map(str::len).collect();
     assert_eq!(parts, [8, 4, 4, 4, 12]);
     assert_eq!(&key[14..15], "4");
-    assert!(key.chars().all(|letter| letter == '-' || letter.is_ascii_digit() || matches!(letter, 'a'..='f')));
+    assert!(
+        key.chars().all(|letter| letter == '-' || letter.is_ascii_digit() || matches!(letter, 'a'..='f'))
+    );
 }

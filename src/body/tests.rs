@@ -7,7 +7,8 @@ use super::*;
 
 fn response(body: Body) -> Response {
     let url = Url::parse("http://host.example/path").unwrap();
-    let mut response = http::Response::builder().status(429).header("x-kept", "1").url(url).body(body).unwrap();
+    let mut response =
+        http::Response::builder().status(429).header("x-kept", "1").url(url).body(body).unwrap();
     response.extensions_mut().insert(42_u8);
     Response::from(response)
 }

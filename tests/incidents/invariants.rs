@@ -163,7 +163,10 @@ async fn the_signal_counts_the_sends(record: &Incident) {
     let latencies = start.elapsed() - spill.waited();
     assert!(latencies < ms(200), "{latencies:?}");
     let text = spill.to_string();
-    assert!(text.contains("6 attempt") && text.contains("attempts are used") && text.contains("429"), "{text}");
+    assert!(
+        text.contains("6 attempt") && text.contains("attempts are used") && text.contains("429"),
+        "{text}"
+    );
 }
 
 async fn a_refusal_of_access_without_headers_closes_nothing(record: &Incident) {
@@ -276,8 +279,10 @@ async fn no_text_has_the_key_of_the_query(record: &Incident) {
     let client = origin.behind(Admission::default());
     let outcome = client.get(url(record)).with_extension(report.clone()).send().await;
     let spill = SpillOver::of(&outcome).unwrap();
-    let texts =
-        [format!("{spill} {spill:?} {report:?} {:?} {}", outcome, outcome.as_ref().unwrap_err()), capture.text()];
+    let texts = [
+        format!("{spill} {spill:?} {report:?} {:?} {}", outcome, outcome.as_ref().unwrap_err()),
+        capture.text(),
+    ];
     assert!(texts.iter().all(|text| !text.contains("SECRET")), "{texts:?}");
     assert_eq!(capture.events("admission decision").len(), 6);
 }

@@ -326,7 +326,8 @@ async fn is_sent_once_as_a_stream(incident: &Incident) {
     let origin = once(incident, LATENCY);
     let client = origin.behind(Admission::default());
     let start = Instant::now();
-    let call = client.post(url(incident)).body(Body::wrap(http_body_util::Full::new(bytes::Bytes::from("sent"))));
+    let call =
+        client.post(url(incident)).body(Body::wrap(http_body_util::Full::new(bytes::Bytes::from("sent"))));
     let outcome = call.send().await;
     assert_eq!((origin.count(), start.elapsed()), (1, LATENCY), "{id}");
     let spill = SpillOver::of(&outcome).unwrap();
