@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _, Url};
 
@@ -23,14 +23,14 @@ pub(crate) struct Peeked {
     frames: VecDeque<Result<Frame<Bytes>, reqwest::Error>>,
     rest: Option<Body>,
     text: Bytes,
+    /// The length, where it was known before anything was read.
+    length: Option<u64>,
 }
 
 impl Peeked {
     /// Reads at most about `limit` bytes and not past `until`; what is read stays part of the response.
     pub(crate) async fn read(response: Response, limit: usize, until: Instant) -> Self {
-        let url = response.url().clone();
-        let (head, body) = http::Response::<Body>::from(response).into_parts();
-        let mut peeked = Self { head, url, frames: VecDeque::new(), rest: Some(body), text: Bytes::new() };
+        let mut peeked = Self::unread(response);
         // The deadline is for the whole of it: a server that trickles must not start it anew with each frame.
         let _ = clock::until(until, peeked.fill(limit)).await;
         peeked.text = joined(&peeked.frames, limit);
@@ -41,7 +41,8 @@ impl Peeked {
     pub(crate) fn unread(response: Response) -> Self {
         let url = response.url().clone();
         let (head, body) = http::Response::<Body>::from(response).into_parts();
-        Self { head, url, frames: VecDeque::new(), rest: Some(body), text: Bytes::new() }
+        let length = body.size_hint().exact();
+        Self { head, url, frames: VecDeque::new(), rest: Some(body), text: Bytes::new(), length }
     }
 
     async fn fill(&mut self, limit: usize) {
@@ -79,7 +80,7 @@ impl Peeked {
     pub(crate) fn into_response(self) -> Response {
         let body = match self.rest {
             Some(body) if self.frames.is_empty() => body,
-            rest => Body::wrap(Replayed { frames: self.frames, rest }),
+            rest => Body::wrap(Replayed { frames: self.frames, rest, length: self.length }),
         };
         assemble(self.head, self.url, body)
     }
@@ -129,6 +130,8 @@ fn joined(frames: &VecDeque<Result<Frame<Bytes>, reqwest::Error>>, limit: usize)
 struct Replayed {
     frames: VecDeque<Result<Frame<Bytes>, reqwest::Error>>,
     rest: Option<Body>,
+    /// What is left of the length, where it was known before anything was read.
+    length: Option<u64>,
 }
 
 impl http_body::Body for Replayed {
@@ -139,13 +142,19 @@ impl http_body::Body for Replayed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
-        if let Some(frame) = self.frames.pop_front() {
-            return Poll::Ready(Some(frame));
-        }
-        let Some(rest) = self.rest.as_mut() else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(rest).poll_frame(context));
-        if frame.is_none() {
-            self.rest = None;
+        let frame = match self.frames.pop_front() {
+            Some(frame) => Some(frame),
+            None => match self.rest.as_mut() {
+                Some(rest) => ready!(Pin::new(rest).poll_frame(context)),
+                None => None,
+            },
+        };
+        match &frame {
+            Some(frame) => {
+                let given = u64::try_from(data(frame).map_or(0, Bytes::len)).unwrap_or(u64::MAX);
+                self.length = self.length.map(|length| length.saturating_sub(given));
+            }
+            None => self.rest = None,
         }
         Poll::Ready(frame)
     }
@@ -154,16 +163,10 @@ impl http_body::Body for Replayed {
         self.frames.is_empty() && self.rest.as_ref().is_none_or(|rest| rest.is_end_stream())
     }
 
+    /// As if nothing had been read: a length that was not known is not known now, even of a body read to its end, and
+    /// one that was known is the same, even of a body that broke off.
     fn size_hint(&self) -> SizeHint {
-        let read: usize = self.frames.iter().filter_map(data).map(Bytes::len).fold(0, usize::saturating_add);
-        let read = u64::try_from(read).unwrap_or(u64::MAX);
-        let rest = self.rest.as_ref().map_or_else(|| SizeHint::with_exact(0), |rest| rest.size_hint());
-        let mut hint = SizeHint::new();
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper.saturating_add(read));
-        }
-        hint.set_lower(rest.lower().saturating_add(read));
-        hint
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

@@ -13,7 +13,13 @@ use crate::policy::{AdmissionPolicy, RetryOwnership};
 ///
 /// It switches reqwest's own retries off, puts the admission layer outermost and a guard innermost, and takes other
 /// middlewares between them. A middleware whose type is known to retry is refused; one that retries
-/// unrecognised is stopped at run time, before a second copy of an attempt reaches the wire.
+/// unrecognised is stopped at run time, before a second copy of an attempt reaches the wire. The page
+/// [Who retries?](crate::who_retries) has what is detected, prevented and invisible, measured.
+///
+/// Add no layers to the built client: `reqwest_middleware::ClientBuilder::from_client` puts them inside of the guard, which
+/// then does not see what they do. Request initialisers (`with_init`) may be added so. With reqwest's own retries off,
+/// HTTP/2 requests that the server says it never looked at are repeated by the admission layer, and only where a
+/// repeat is harmless.
 ///
 /// ```
 /// use std::time::Duration;

@@ -35,6 +35,7 @@
 //! | [`AdmissionClient`], [`AdmissionClientBuilder`] | a client in which nothing else retries |
 //! | [`Admission`], [`AdmissionBuilder`] | the middleware, for a stack of your own |
 //! | [`RetryConflict`], [`verify_sole_owner`] | another layer that retries; a check for it at start-up |
+//! | [`AdmissionClient`], [`RetryConflict`], [`verify_sole_owner`], [`who_retries`] | one owner of repeats in a stack of layers |
 //! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
 //! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
 //! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |
@@ -59,7 +60,7 @@
 //!
 //! The first `.with()` is outermost. Put [`Admission`] outside of whatever must happen anew for each attempt
 //! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts.
-//! [`AdmissionClient`] sees to all of that.
+//! [`AdmissionClient`] sees to all of that; take it where a layer inside reads or copies the body. See [`who_retries`].
 //!
 //! # Cancel safety
 //!
@@ -107,6 +108,7 @@ pub mod reading;
 mod scope;
 mod spill;
 pub mod units;
+pub mod who_retries;
 
 pub use budget::LatencyBudget;
 pub use client::{AdmissionClient, AdmissionClientBuilder, ClientBuildError};

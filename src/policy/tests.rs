@@ -21,7 +21,7 @@ fn other_ways_to_write_a_duration_are_understood() {
         ("1m 30s", 90_000 * MS),
         ("PT1.5S", 1500 * MS),
         ("2 hours", 7_200_000 * MS),
-        ("0s", 0 * MS),
+        ("0s", Duration::ZERO),
     ] {
         let policy: AdmissionPolicy =
             serde_json::from_str(&format!(r#"{{"latency_budget":"{text}"}}"#)).unwrap();

@@ -1,5 +1,6 @@
 //! Layers that are found in real stacks, and some that should not be.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use http::{Extensions, HeaderValue, StatusCode};
 use http_body::Frame;
 use reqwest::{Body, Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
+use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
-use reqwest_retry::{RetryTransientMiddleware, policies};
+use tokio::sync::Notify;
 
 /// reqwest-retry with three retries and waits of a few milliseconds.
-pub fn reqwest_retry() -> RetryTransientMiddleware<policies::ExponentialBackoff> {
+pub(crate) fn reqwest_retry() -> RetryTransientMiddleware<ExponentialBackoff> {
     let policy = ExponentialBackoff::builder()
         .retry_bounds(Duration::from_millis(1), Duration::from_millis(4))
         .build_with_max_retries(3);
@@ -22,14 +24,14 @@ pub fn reqwest_retry() -> RetryTransientMiddleware<policies::ExponentialBackoff>
 
 #[derive(Debug, thiserror::Error)]
 #[error("this layer must copy the request")]
-pub struct MustCopy;
+pub(crate) struct MustCopy;
 
 fn copy(request: &Request) -> Result<Request> {
     request.try_clone().ok_or_else(|| Error::middleware(MustCopy))
 }
 
 /// Sends everything twice, whatever the answer.
-pub struct AlwaysTwice;
+pub(crate) struct AlwaysTwice;
 
 #[async_trait]
 impl Middleware for AlwaysTwice {
@@ -45,7 +47,7 @@ impl Middleware for AlwaysTwice {
 }
 
 /// Sends two copies at once, each with extensions of its own, and takes whichever is answered first.
-pub struct Hedge;
+pub(crate) struct Hedge;
 
 #[async_trait]
 impl Middleware for Hedge {
@@ -63,11 +65,11 @@ impl Middleware for Hedge {
     }
 }
 
-/// Drops the first attempt after a while and sends another.
-pub struct TimeoutAndAgain(pub Duration);
+/// Drops the first attempt when told so and sends another, as layers with a time limit for an attempt do.
+pub(crate) struct GiveUpAndAgain(pub(crate) Arc<Notify>);
 
 #[async_trait]
-impl Middleware for TimeoutAndAgain {
+impl Middleware for GiveUpAndAgain {
     async fn handle(
         &self,
         request: Request,
@@ -75,17 +77,18 @@ impl Middleware for TimeoutAndAgain {
         next: Next<'_>,
     ) -> Result<Response> {
         let again = copy(&request)?;
-        match tokio::time::timeout(self.0, next.clone().run(request, extensions)).await {
-            Ok(outcome) => outcome,
-            Err(_) => next.run(again, extensions).await,
+        tokio::select! {
+            outcome = next.clone().run(request, extensions) => return outcome,
+            () = self.0.notified() => {}
         }
+        next.run(again, extensions).await
     }
 }
 
 /// Gets a new token after a 401 and sends again, if the request can be copied.
 #[derive(Default)]
-pub struct AuthRefresh {
-    pub refreshed: AtomicUsize,
+pub(crate) struct AuthRefresh {
+    pub(crate) refreshed: AtomicUsize,
 }
 
 #[async_trait]
@@ -110,7 +113,7 @@ impl Middleware for AuthRefresh {
 }
 
 /// A cache that revalidates, and asks a second time where what it had is not usable after all.
-pub struct Cache;
+pub(crate) struct Cache;
 
 #[async_trait]
 impl Middleware for Cache {
@@ -132,8 +135,8 @@ impl Middleware for Cache {
 
 /// Looks at the bytes of the body, as layers do that sign requests.
 #[derive(Default)]
-pub struct Signer {
-    pub saw_the_body: AtomicBool,
+pub(crate) struct Signer {
+    pub(crate) saw_the_body: AtomicBool,
 }
 
 #[async_trait]
@@ -151,7 +154,7 @@ impl Middleware for Signer {
 }
 
 /// Hands each run a new, empty map of extensions.
-pub struct FreshMapTwice;
+pub(crate) struct FreshMapTwice;
 
 #[async_trait]
 impl Middleware for FreshMapTwice {
@@ -162,7 +165,7 @@ impl Middleware for FreshMapTwice {
 }
 
 /// Holds another layer, as wrappers do that skip it for some requests.
-pub struct Wrapper<M>(pub M);
+pub(crate) struct Wrapper<M>(pub(crate) M);
 
 #[async_trait]
 impl<M: Middleware> Middleware for Wrapper<M> {
@@ -177,7 +180,7 @@ impl<M: Middleware> Middleware for Wrapper<M> {
 }
 
 /// A body of unknown length that can be sent only once.
-pub fn streaming() -> Body {
+pub(crate) fn streaming() -> Body {
     Body::wrap(Streaming(Some(Bytes::from_static(b"streamed"))))
 }
 

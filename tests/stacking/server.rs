@@ -5,41 +5,42 @@ use std::sync::{Arc, Mutex};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 /// One request as the server saw it.
 #[derive(Debug, Clone)]
-pub struct Hit {
-    pub method: Method,
-    pub path: String,
-    pub headers: HeaderMap,
-    pub body: Vec<u8>,
+pub(crate) struct Hit {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 /// What the server answers.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: String,
 }
 
 impl Reply {
-    pub fn status(status: u16) -> Self {
+    pub(crate) fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: String::new() }
     }
 
     /// A 429 that advises a wait.
-    pub fn refusal(milliseconds: u64) -> Self {
+    pub(crate) fn refusal(milliseconds: u64) -> Self {
         Self::status(429).header("retry-after-ms", milliseconds.to_string())
     }
 
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    pub fn body(mut self, body: impl Into<String>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<String>) -> Self {
         self.body = body.into();
         self
     }
@@ -58,32 +59,40 @@ impl Reply {
 type Script = dyn Fn(usize, &Hit) -> Option<Reply> + Send + Sync;
 
 /// The server; it ends when dropped.
-pub struct Server {
+pub(crate) struct Server {
     url: String,
     hits: Arc<Mutex<Vec<Hit>>>,
+    ignored: Arc<Notify>,
     _connections: JoinSet<()>,
 }
 
 impl Server {
     /// Answers by a script that is given the number of the request, from 0; never answers where it says `None`.
-    pub async fn new(script: impl Fn(usize, &Hit) -> Option<Reply> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(script: impl Fn(usize, &Hit) -> Option<Reply> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
         let script: Arc<Script> = Arc::new(script);
         let mut accepting = JoinSet::new();
         let seen = Arc::clone(&hits);
+        let ignored: Arc<Notify> = Arc::default();
+        let ignoring = Arc::clone(&ignored);
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, Arc::clone(&script), Arc::clone(&seen)));
+                connections.spawn(serve(
+                    stream,
+                    Arc::clone(&script),
+                    Arc::clone(&seen),
+                    Arc::clone(&ignoring),
+                ));
             }
         });
-        Self { url, hits, _connections: accepting }
+        Self { url, hits, ignored, _connections: accepting }
     }
 
     /// Gives the same answer for ever; `/302` and `/307` redirect to it.
-    pub async fn always(reply: Reply) -> Self {
+    pub(crate) async fn always(reply: Reply) -> Self {
         Self::new(move |_, hit| {
             Some(match hit.path.as_str() {
                 "/302" => Reply::status(302).header("location", "/target"),
@@ -94,21 +103,26 @@ impl Server {
         .await
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 
-    pub fn hits(&self) -> Vec<Hit> {
+    pub(crate) fn hits(&self) -> Vec<Hit> {
         self.hits.lock().unwrap().clone()
     }
 
+    /// Is told at each request that will not be answered.
+    pub(crate) fn ignored(&self) -> Arc<Notify> {
+        Arc::clone(&self.ignored)
+    }
+
     /// How many requests came that were not redirected.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.hits().iter().filter(|hit| !hit.path.starts_with("/30")).count()
     }
 }
 
-async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<Hit>>>) {
+async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<Hit>>>, ignored: Arc<Notify>) {
     let mut buffer = Vec::new();
     while let Some(hit) = read_request(&mut stream, &mut buffer).await {
         let number = {
@@ -122,7 +136,10 @@ async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<H
                     return;
                 }
             }
-            None => std::future::pending().await,
+            None => {
+                ignored.notify_one();
+                std::future::pending().await
+            }
         }
     }
 }

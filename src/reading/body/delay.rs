@@ -1,0 +1,153 @@
+//! The waits that members of a body state.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::super::names;
+use super::super::reset::Buckets;
+use super::super::retry_after::Waits;
+use super::super::types::HintKind;
+use super::super::value::{Advice, BareUnit};
+use super::{MAX_ELEMENTS, Path, Walk};
+use crate::units::{QuotaUnit, QuotaUnits};
+
+/// How a body states a wait, the most trustworthy way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// [`google.rpc.RetryInfo`](https://cloud.google.com/apis/design/errors#error_details).
+    RetryInfo,
+    QuotaResetDelay,
+    QuotaResetInstant,
+    RetryAfterMillis,
+    RetryAfter,
+    EmbeddedHeader,
+    ResetMillis,
+    Reset,
+    Sentence,
+}
+
+/// The wait that a body states.
+#[derive(Debug)]
+pub(in crate::reading) struct BodyAdvice {
+    pub(in crate::reading) advice: Advice,
+    pub(in crate::reading) kind: HintKind,
+    pub(in crate::reading) path: String,
+    rank: Rank,
+}
+
+impl Walk<'_> {
+    /// A member that states a wait in itself.
+    pub(super) fn wait_member(&mut self, name: &str, value: &Value, path: &Path) -> bool {
+        let (rank, unit, kind) = match name {
+            "retrydelay" => (Rank::RetryInfo, BareUnit::Seconds, HintKind::RetryAfter),
+            "quotaresetdelay" => (Rank::QuotaResetDelay, BareUnit::Seconds, HintKind::WindowReset),
+            "quotaresettimestamp" => (Rank::QuotaResetInstant, BareUnit::Seconds, HintKind::WindowReset),
+            "retryafterms" | "retryaftermillis" | "retryaftermilliseconds" | "retryinms" => {
+                (Rank::RetryAfterMillis, BareUnit::Milliseconds, HintKind::RetryAfter)
+            }
+            "retryafter" | "retryafterseconds" | "retryaftersecs" | "retryaftersec" | "retryin"
+            | "retryinseconds" => (Rank::RetryAfter, BareUnit::Seconds, HintKind::RetryAfter),
+            "resetms" | "resetsinms" | "resetatms" => {
+                (Rank::ResetMillis, BareUnit::Milliseconds, HintKind::WindowReset)
+            }
+            "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime" => {
+                (Rank::Reset, BareUnit::Seconds, HintKind::WindowReset)
+            }
+            _ => return false,
+        };
+        if let Some(advice) = self.advice(value, unit) {
+            self.offer(rank, kind, advice, path);
+        }
+        true
+    }
+
+    /// A member of an object such as Vercel's `limit`: `{"remaining":0,"reset":..,"resetMs":..,"total":50}`.
+    pub(super) fn limit_member(&mut self, name: &str, value: &Value, path: &Path) -> bool {
+        match name {
+            "remaining" => {
+                if value.as_f64().is_some_and(|remaining| remaining <= 0.0) {
+                    self.found.units = self.found.units.with(QuotaUnit::Requests);
+                }
+            }
+            "reset" => {
+                if let Some(advice) = self.advice(value, BareUnit::Seconds) {
+                    self.offer(Rank::Reset, HintKind::WindowReset, advice, path);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn advice(&self, value: &Value, unit: BareUnit) -> Option<Advice> {
+        match value {
+            // The number's own text keeps what a float would lose.
+            Value::Number(number) => self.clock.read(number.to_string().as_bytes(), unit),
+            Value::String(text) => self.clock.read(text.as_bytes(), unit),
+            // A protobuf duration that was not printed by the JSON mapping.
+            Value::Object(duration) => {
+                let part = |key: &str| {
+                    duration.get(key).and_then(|part| match part {
+                        Value::String(text) => text.parse::<u64>().ok(),
+                        part => part.as_u64(),
+                    })
+                };
+                let nanos = part("nanos").and_then(|nanos| u32::try_from(nanos).ok()).unwrap_or(0);
+                let text = format!("{}.{nanos:09}", part("seconds").or_else(|| part("nanos").map(|_| 0))?);
+                self.clock.read(text.as_bytes(), BareUnit::Seconds)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
+        let better = self.found.advice.as_ref().is_none_or(|known| {
+            // Zero milliseconds beside positive seconds are a truncation, as with the headers.
+            let truncated = known.rank == Rank::RetryAfterMillis
+                && known.advice.wait.is_zero()
+                && rank == Rank::RetryAfter;
+            let truncates =
+                rank == Rank::RetryAfterMillis && advice.wait.is_zero() && known.rank == Rank::RetryAfter;
+            !truncates
+                && (truncated || rank < known.rank || (rank == known.rank && advice.wait > known.advice.wait))
+        });
+        if better {
+            self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        }
+    }
+
+    /// Rate-limit headers inside of the body, as OpenRouter sends those of the upstream.
+    pub(super) fn headers(&mut self, value: &Value, path: &Path) {
+        let Value::Object(map) = value else { return };
+        let mut headers = HeaderMap::new();
+        for (name, value) in map.iter().take(MAX_ELEMENTS) {
+            let value = match value {
+                Value::String(text) => HeaderValue::from_str(text).ok(),
+                Value::Number(number) => HeaderValue::from_str(&number.to_string()).ok(),
+                _ => None,
+            };
+            if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value) {
+                headers.append(name, value);
+            }
+        }
+        let (mut buckets, mut waits) = (Buckets::default(), Waits::default());
+        for (name, value) in &headers {
+            if names::may_be_limit(name.as_str()) {
+                buckets.note(name, value, self.clock);
+            }
+            waits.note(name, value, self.clock);
+        }
+        let summary = buckets.summary(self.profile, self.clock, &[]);
+        self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
+        if let Some((advice, name)) = waits.choose() {
+            self.offer(Rank::EmbeddedHeader, HintKind::RetryAfter, advice, &path.key(name.as_str()));
+        } else if let Some(reset) = summary.advice {
+            self.offer(
+                Rank::EmbeddedHeader,
+                HintKind::WindowReset,
+                reset.advice,
+                &path.key(reset.source.as_str()),
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use super::*;
+
+fn read(name: &str) -> FieldName {
+    assert!(may_be_limit(name), "{name}");
+    field_name(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+#[test]
+fn the_fields_of_a_bucket_share_their_key() {
+    for names in [
+        ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
+        ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"],
+        ["x-app-limit-24hour-limit", "x-app-limit-24hour-remaining", "x-app-limit-24hour-reset"],
+        ["ratelimit-limit", "ratelimit-remaining", "ratelimit-resettime"],
+        ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset-after"],
+        [
+            "x-hubspot-ratelimit-max",
+            "x-hubspot-ratelimit-remaining",
+            "x-hubspot-ratelimit-interval-milliseconds",
+        ],
+        [
+            "x-hubspot-ratelimit-daily",
+            "x-hubspot-ratelimit-daily-remaining",
+            "x-hubspot-ratelimit-daily-reset",
+        ],
+        [
+            "anthropic-priority-input-tokens-limit",
+            "anthropic-priority-input-tokens-remaining",
+            "anthropic-priority-input-tokens-reset",
+        ],
+    ] {
+        let [limit, remaining, reset] = names.map(read);
+        assert_eq!((limit.key, limit.key), (remaining.key, reset.key), "{names:?}");
+        assert_eq!((limit.part, remaining.part), (Part::Limit, Part::Remaining), "{names:?}");
+    }
+    assert_ne!(read("x-ratelimit-remaining-requests").key, read("x-ratelimit-remaining-tokens").key);
+    assert_ne!(read("x-ratelimit-remaining").key, read("ratelimit-remaining").key);
+}
+
+#[test]
+fn parts() {
+    for (name, part) in [
+        ("x-ratelimit-reset", Part::Reset),
+        ("x-ratelimit-reset-after", Part::ResetAfter),
+        ("ratelimit-resettime", Part::ResetAgain),
+        ("ratelimit-reset-date", Part::ResetAgain),
+        ("x-ratelimit-next", Part::ResetAgain),
+        ("x-ratelimit-renewalperiod-tokens", Part::Window),
+        ("x-ratelimit-interval-seconds", Part::Window),
+        ("anthropic-ratelimit-unified-5h-status", Part::Status),
+        ("anthropic-ratelimit-unified-7d-utilization", Part::Utilization),
+        ("x-hubspot-ratelimit-daily", Part::Limit),
+    ] {
+        assert_eq!(read(name).part, part, "{name}");
+    }
+    for name in [
+        "x-ratelimit-delay",
+        "x-ratelimit-type",
+        "x-ratelimit-used",
+        "x-ratelimit-resource",
+        "ratelimit-name",
+    ] {
+        assert_eq!(field_name(name), None, "{name}");
+    }
+}
+
+#[test]
+fn units_and_windows() {
+    let seconds = |name: &str| read(name).window.map(|window| window.as_secs());
+    assert_eq!(seconds("x-ratelimit-remaining-req-10-second"), Some(10));
+    assert_eq!(seconds("x-ratelimit-reset-tokens-minute"), Some(60));
+    assert_eq!(seconds("x-user-limit-24hour-remaining"), Some(86_400));
+    assert_eq!(seconds("anthropic-ratelimit-unified-5h-reset"), Some(18_000));
+    assert_eq!(seconds("x-ratelimit-minute-reset"), Some(60));
+    assert_eq!(seconds("x-ratelimit-reset"), None);
+    for (name, unit) in [
+        ("x-ratelimit-remaining", QuotaUnit::Requests),
+        ("x-ratelimit-remaining-project-tokens", QuotaUnit::Tokens),
+        ("x-ratelimit-remaining-tokens_usage_based", QuotaUnit::Tokens),
+        ("x-ratelimit-remaining-input-images", QuotaUnit::Quota),
+        ("x-ratelimit-remaining-tokens-prompt", QuotaUnit::InputTokens),
+        ("x-ratelimit-remaining-tokens-cache-adjusted-prompt", QuotaUnit::InputTokens),
+        ("x-ratelimit-remaining-tokens-generated", QuotaUnit::OutputTokens),
+        ("anthropic-ratelimit-output-tokens-remaining", QuotaUnit::OutputTokens),
+        ("ratelimitbysize-remaining", QuotaUnit::Tokens),
+        ("x-ratelimit-complexity-remaining", QuotaUnit::Quota),
+    ] {
+        assert_eq!(read(name).unit, unit, "{name}");
+    }
+}

@@ -1,0 +1,83 @@
+//! What an owner remembers of a call over re-runs in the same extensions, on a paused clock with a fake origin.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod support;
+
+use std::time::Duration;
+
+use http::Extensions;
+use reqwest::Response;
+use reqwest_admission::{Admission, ConflictKind, LatencyBudget, RetryConflict, SpillOver};
+use reqwest_middleware::{ClientWithMiddleware, Error};
+use support::{Answer, Origin, ms};
+use tokio::time::Instant;
+
+async fn post(client: &ClientWithMiddleware, extensions: &mut Extensions) -> Result<Response, Error> {
+    let request = client.post("http://api.example/").body("job").build().unwrap();
+    client.execute_with_extensions(request, extensions).await
+}
+
+fn kind(outcome: &Result<Response, Error>) -> Option<ConflictKind> {
+    RetryConflict::of(outcome).map(RetryConflict::kind)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_deadline_holds_over_reruns_after_a_failure() {
+    let origin = Origin::in_order([Answer::status(500), Answer::ok().after(ms(60_000))]);
+    let client = origin.behind(Admission::default());
+    let mut extensions = Extensions::new();
+    extensions.insert(LatencyBudget::new(ms(5000)));
+    let start = Instant::now();
+    // A POST may have been processed, so its 500 is handed on; a layer outside then runs the call again.
+    assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 500);
+    tokio::time::sleep(ms(2000)).await;
+    let outcome = post(&client, &mut extensions).await;
+    assert!(SpillOver::of(&outcome).is_some(), "{outcome:?}");
+    assert_eq!(start.elapsed(), ms(5000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_was_handed_on_does_not_haunt_calls_after_its_deadline() {
+    let origin = Origin::in_order([Answer::status(500), Answer::ok().after(ms(20_000))]);
+    let client = origin.behind(Admission::default());
+    let mut extensions = Extensions::new();
+    assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 500);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reruns_after_failures_stay_within_the_attempts_of_one_call() {
+    let origin = Origin::always(|| Answer::status(500));
+    let client = origin.behind(Admission::builder().max_attempts(3).build().unwrap());
+    let mut extensions = Extensions::new();
+    for _ in 0..3 {
+        assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 500);
+    }
+    let outcome = post(&client, &mut extensions).await;
+    assert_eq!((kind(&outcome), origin.count()), (Some(ConflictKind::Reentry), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_given_up_stays_given_up_and_is_refused_at_once() {
+    let origin = Origin::always(|| Answer::status(429).header("retry-after", "3600"));
+    let client = origin.behind(Admission::default());
+    let mut extensions = Extensions::new();
+    let start = Instant::now();
+    assert!(SpillOver::of(&post(&client, &mut extensions).await).is_some());
+    assert_eq!(kind(&post(&client, &mut extensions).await), Some(ConflictKind::Reentry));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(kind(&post(&client, &mut extensions).await), Some(ConflictKind::Reentry));
+    assert_eq!(origin.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ordinary_errors_are_no_attempts_that_count() {
+    let origin = Origin::always(|| Answer::status(401));
+    let client = origin.behind(Admission::builder().max_attempts(2).build().unwrap());
+    let mut extensions = Extensions::new();
+    for _ in 0..20 {
+        assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 401);
+    }
+}
