@@ -357,7 +357,9 @@ impl Wait {
             return Decision::SpillOver(Reason::RetryBudgetSpent);
         }
         let jitter = if self.jittered { policy.jitter().on_top_of(self.raw, draw) } else { Duration::ZERO };
-        let planned = self.raw.saturating_add(self.margin).saturating_add(jitter).min(left);
+        // Half of what is left beyond the raw wait belongs to the attempt itself.
+        let room = left.saturating_sub(self.raw).checked_div(2).unwrap_or_default();
+        let planned = self.raw.saturating_add(self.margin.saturating_add(jitter).min(room));
         match at.checked_add(planned) {
             Some(until) => Decision::Wait { until, wait: self.raw, hint: self.hint, charged },
             None => Decision::SpillOver(Reason::BudgetExceeded),

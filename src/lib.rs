@@ -97,6 +97,9 @@ pub mod budget;
 mod client;
 mod clock;
 pub mod decision;
+#[cfg(feature = "estimate")]
+#[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
+pub mod estimate;
 pub mod gate;
 pub mod jitter;
 mod middleware;
@@ -108,6 +111,8 @@ pub mod reading;
 mod scope;
 mod spill;
 pub mod units;
+#[allow(dead_code, reason = "wired into the response body")]
+mod usage;
 pub mod who_retries;
 
 pub use budget::LatencyBudget;

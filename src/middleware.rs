@@ -1,31 +1,30 @@
 //! [`Admission`], the middleware: send, read, decide, then wait or return.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
-use reqwest_middleware::{Error, Middleware, Next, Result};
-use tracing::{Instrument as _, Span};
+use reqwest_middleware::{Middleware, Next, Result};
+use tracing::Instrument as _;
 
-use crate::body::{Peeked, hold};
-use crate::budget::{LatencyBudget, RetryBudget};
-use crate::clock::{self, Chance};
-use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Gate, Permit, Place, Refusal, ScopeKey};
-use crate::observe::{self, AttemptReport, CallReport, DecisionEvent, Observer};
-use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
-use crate::policy::{AdmissionPolicy, AttemptTimeout, OnSpill, RetryOwnership};
-use crate::reading::{MAX_BODY, Profile, Reading};
-use crate::spill::SpillOver;
-use crate::usage::UsageScanner;
-
-use entry::{Entry, InBody, Left};
+use crate::budget::RetryBudget;
+use crate::clock::Chance;
+use crate::gate::{Gate, ScopeKey};
+use crate::observe::{self, CallReport, Observer};
+use crate::ownership::RetryConflict;
+use crate::policy::AdmissionPolicy;
+use crate::reading::Profile;
 
 mod builder;
+mod call;
 mod entry;
+mod outcome;
 mod replay;
+mod sent;
+
+use call::LogicalCall;
 
 pub use builder::{AdmissionBuilder, BuildError};
 
@@ -70,6 +69,8 @@ struct Shared {
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     retry_budget: Mutex<RetryBudget>,
+    /// How many calls there were.
+    calls: AtomicU64,
 }
 
 impl Admission {
@@ -100,394 +101,6 @@ impl Middleware for Admission {
     }
 }
 
-/// One call of the caller's, over all its attempts.
-struct LogicalCall<'a> {
-    shared: &'a Shared,
-    report: CallReport,
-    run: Run,
-    entry: Option<Entry>,
-    /// Only where somebody asks for it.
-    host: Option<Box<str>>,
-    deadline: Instant,
-    cut_off: Option<Instant>,
-    idempotent: bool,
-    attempts: u32,
-    waited: Duration,
-}
-
-/// What came of one attempt.
-enum Sent {
-    /// A response that is not worth a reading.
-    Plain(Response),
-    Refused(Box<(Peeked, Reading)>),
-    Failed(Error),
-    /// Cut off at the deadline.
-    CutOff,
-}
-
-impl Sent {
-    /// What is worth keeping of a refusal during a wait; not its connection.
-    fn detached(self) -> Option<Box<(Peeked, Reading)>> {
-        match self {
-            Self::Refused(mut refused) => {
-                refused.0.detach();
-                Some(refused)
-            }
-            Self::Plain(_) | Self::Failed(_) | Self::CutOff => None,
-        }
-    }
-}
-
-/// Whether a response refuses for want of capacity. A 503 without advice may be a failure like any other.
-fn is_capacity(reading: &Reading) -> bool {
-    reading.is_throttled() && (reading.status().as_u16() != 503 || reading.hint().is_some())
-}
-
-impl<'a> LogicalCall<'a> {
-    fn begin(shared: &'a Shared, request: &mut Request, extensions: &mut Extensions) -> Result<Self> {
-        let policy = &shared.policy;
-        let now = clock::now();
-        let probe = extensions.get::<Probe>();
-        let is_probe = probe.is_some();
-        let budget = match probe {
-            // Whatever the refusal advises, the check wants to see only whether it is sent again.
-            Some(_) => LatencyBudget::new(Duration::ZERO),
-            None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
-        };
-        match probe {
-            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
-            None => shared.lock_retry_budget().deposit(now),
-        }
-        let report = extensions.get_or_insert_with(CallReport::new).clone();
-        if let Some(conflict) = RetryConflict::announced(request.headers()) {
-            shared.conflict(conflict, &report);
-        }
-        let (run, deadline, attempts, conflict) =
-            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
-        if let Some(conflict) = conflict {
-            shared.conflict(conflict.clone(), &report);
-            if policy.retry_ownership() == RetryOwnership::Enforce {
-                return Err(Error::middleware(conflict));
-            }
-        }
-        // A budget of zero says "never wait"; taken as a timeout it would say "never send".
-        let clamped =
-            policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
-        let idempotent = replay::is_idempotent(request, policy, &shared.chance);
-        Ok(Self {
-            shared,
-            run,
-            entry: if is_probe { None } else { Entry::new(shared, request, extensions) },
-            report,
-            host: shared.observer.is_some().then(|| request.url().host_str().unwrap_or_default().into()),
-            deadline,
-            cut_off: clamped.then_some(deadline),
-            idempotent,
-            attempts,
-            waited: Duration::ZERO,
-        })
-    }
-
-    async fn run(
-        mut self,
-        request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-        span: &Span,
-    ) -> Result<Response> {
-        let mut request = request;
-        let mut place = None;
-        let mut last = None;
-        loop {
-            let permit = match self.enter(place).await {
-                Ok(permit) => permit,
-                Err(refusal) => return self.turned_away(&refusal, request, last, span),
-            };
-            let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
-            let spare = if may_repeat { request.try_clone() } else { None };
-            let sent = self.send(request, extensions, next.clone()).await;
-            let at = clock::now();
-            let sent = self.read(sent, at).await;
-            let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-            self.tell(&sent, &decision, at);
-            self.remember(&sent, &decision);
-            let left = self.leave(permit, &sent, &decision, at);
-            match (decision, spare) {
-                (Decision::Wait { until, charged, .. }, Some(spare)) => {
-                    last = sent.detached();
-                    place = left.place;
-                    // Where the server named a moment, the gate keeps it for the whole scope.
-                    if charged || place.is_none() {
-                        drop(left.permit);
-                        self.wait(until).await;
-                    }
-                    request = spare;
-                }
-                (Decision::SpillOver(reason), _) => {
-                    observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                    return self.spill_over(reason, sent);
-                }
-                (decision, _) => {
-                    observe::close(span, self.attempts, &decision);
-                    return self.hand_on(sent, left.permit);
-                }
-            }
-        }
-    }
-
-    /// Waits at the gate, where there is one.
-    async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
-        let Some(entry) = &self.entry else { return Ok(None) };
-        let start = clock::now();
-        let entered = entry.enter(place, self.deadline).await;
-        self.count_wait(clock::since(start));
-        entered
-    }
-
-    /// Tells the gate what came of an attempt.
-    fn leave(&self, permit: Option<Permit>, sent: &Sent, decision: &Decision, at: Instant) -> Left {
-        let Some(permit) = permit else { return Left::default() };
-        match sent {
-            Sent::Refused(refused) if is_capacity(&refused.1) => {
-                entry::refused(permit, &refused.1, decision, at)
-            }
-            Sent::Plain(response) => {
-                let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
-                let (status, headers) = (response.status(), response.headers());
-                let reading = Reading::with_profile(profile, status, headers, None, clock::wall_clock());
-                entry::taken(permit, Some(&reading), at)
-            }
-            Sent::Refused(refused) if !invites_retry(refused.1.status()) => {
-                entry::taken(permit, Some(&refused.1), at)
-            }
-            Sent::Refused(_) => entry::taken(permit, None, at),
-            Sent::Failed(_) | Sent::CutOff => Left::default(),
-        }
-    }
-
-    async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
-        self.attempts = self.attempts.saturating_add(1);
-        self.run.attempt_started();
-        self.report.sent();
-        let (mut mark, mut sealed) = (None, None);
-        if self.shared.guarded {
-            extensions.insert(mark.insert(AttemptMark::new(&self.report)).clone());
-        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            sealed = Some(seal(&mut request));
-        }
-        let attempt = next.run(request, extensions);
-        let outcome = match self.cut_off {
-            Some(deadline) => clock::until(deadline, attempt).await,
-            None => Some(attempt.await),
-        };
-        match outcome {
-            Some(Ok(response)) => {
-                if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                Sent::Plain(response)
-            }
-            Some(Err(error)) => Sent::Failed(match (mark, sealed) {
-                (Some(mark), _) => mark.explain(error),
-                (None, Some(sealed)) => {
-                    let (error, conflict) = sealed.explain(error);
-                    if let Some(conflict) = conflict {
-                        self.shared.conflict(conflict, &self.report);
-                    }
-                    error
-                }
-                (None, None) => error,
-            }),
-            None => Sent::CutOff,
-        }
-    }
-
-    /// Reads a response that may be a refusal, its body included.
-    async fn read(&self, sent: Sent, at: Instant) -> Sent {
-        let response = match sent {
-            Sent::Plain(response) if response.status().as_u16() >= 400 => response,
-            other => return other,
-        };
-        let received_at = clock::wall_clock();
-        let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
-        let peeked = if profile.inspects_body_of(response.status()) {
-            let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
-            Peeked::read(response, MAX_BODY, patience).await
-        } else {
-            Peeked::unread(response)
-        };
-        let head = peeked.head();
-        let reading =
-            Reading::with_profile(profile, head.status, &head.headers, Some(peeked.text()), received_at);
-        Sent::Refused(Box::new((peeked, reading)))
-    }
-
-    fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
-        let outcome = match sent {
-            Sent::Plain(_) => return Decision::Admit,
-            Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
-            Sent::Refused(refused) => Outcome::Response(&refused.1),
-            Sent::Failed(error) => Outcome::Failure(replay::failure(error)),
-        };
-        let mut budget = self.shared.lock_retry_budget();
-        let call = Call::new(self.deadline)
-            .attempts(self.attempts)
-            .idempotent(self.idempotent)
-            .replayable(replayable)
-            .retry_budget_open(budget.allows(at));
-        let decision = decide(&self.shared.policy, outcome, &call, at, self.shared.chance.draw());
-        if let Decision::Wait { charged: true, .. } = decision {
-            let _ = budget.withdraw(at);
-        }
-        decision
-    }
-
-    /// Keeps for re-runs by layers outside what this attempt came to.
-    fn remember(&self, sent: &Sent, decision: &Decision) {
-        match (sent, decision) {
-            (_, Decision::SpillOver(_)) => self.run.gave_up(),
-            (Sent::Plain(_), _) => self.run.succeeded(),
-            (Sent::Refused(refused), _) if !invites_retry(refused.1.status()) => self.run.attempt_excused(),
-            (Sent::Failed(error), _) if replay::failure(error) == Failure::Permanent => {
-                self.run.attempt_excused()
-            }
-            (Sent::Refused(_) | Sent::Failed(_) | Sent::CutOff, _) => {}
-        }
-    }
-
-    async fn wait(&mut self, until: Instant) {
-        let start = clock::now();
-        clock::sleep_until(until).await;
-        self.count_wait(clock::since(start));
-    }
-
-    fn count_wait(&mut self, waited: Duration) {
-        if !waited.is_zero() {
-            self.waited = self.waited.saturating_add(waited);
-            self.report.waited_for(waited);
-        }
-    }
-
-    fn tell(&self, sent: &Sent, decision: &Decision, at: Instant) {
-        let (status, failure, reading) = match sent {
-            Sent::Plain(response) => (Some(response.status()), None, None),
-            Sent::Refused(refused) => (Some(refused.1.status()), None, Some(&refused.1)),
-            Sent::Failed(error) => (None, Some(replay::failure(error)), None),
-            Sent::CutOff => (None, Some(Failure::Unknown), None),
-        };
-        let (wait, raw_wait) = match decision {
-            Decision::Wait { until, wait, .. } => (Some(until.saturating_duration_since(at)), Some(*wait)),
-            Decision::Admit | Decision::SpillOver(_) => {
-                (None, reading.and_then(Reading::hint).map(|hint| hint.wait()))
-            }
-        };
-        let event = DecisionEvent {
-            host: self.host.as_deref().unwrap_or_default(),
-            decision: observe::name(decision),
-            reason: if let Decision::SpillOver(reason) = decision { Some(*reason) } else { None },
-            attempt: self.attempts,
-            status,
-            failure,
-            raw_wait,
-            wait,
-            source: reading.and_then(Reading::hint).map(|hint| hint.source()),
-            request_id: reading.and_then(Reading::request_id),
-        };
-        observe::tell(&event, self.shared.observer.as_ref());
-        self.report.decided(AttemptReport {
-            status,
-            failure,
-            request_id: event.request_id.map(str::to_owned),
-            hint: reading.and_then(Reading::hint).cloned(),
-            decision: decision.clone(),
-            wait,
-        });
-    }
-
-    /// Gives the outcome to the caller as it is; its body holds the permit.
-    fn hand_on(self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
-        let response = match sent {
-            Sent::Plain(response) => response,
-            Sent::Refused(refused) => refused.0.into_response(),
-            Sent::Failed(error) => return Err(error),
-            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
-        };
-        let mut response = match permit {
-            Some(permit) => {
-                let scanner = if self.shared.settle_from_usage {
-                    UsageScanner::for_content_type(response.headers().get(http::header::CONTENT_TYPE))
-                } else {
-                    None
-                };
-                hold(response, InBody::new(permit, &self.report, scanner))
-            }
-            None => response,
-        };
-        response.extensions_mut().insert(self.report);
-        Ok(response)
-    }
-
-    /// Gives the call back that the gate does not let go in time.
-    fn turned_away(
-        self,
-        refusal: &Refusal,
-        request: Request,
-        last: Option<Box<(Peeked, Reading)>>,
-        span: &Span,
-    ) -> Result<Response> {
-        let reason = entry::reason(refusal);
-        let decision = Decision::SpillOver(reason);
-        observe::close(span, self.attempts, &decision);
-        self.run.gave_up();
-        let event = DecisionEvent {
-            host: self.host.as_deref().unwrap_or_default(),
-            decision: observe::name(&decision),
-            reason: Some(reason),
-            attempt: self.attempts,
-            status: None,
-            failure: None,
-            raw_wait: Some(refusal.wait),
-            wait: None,
-            source: None,
-            request_id: None,
-        };
-        observe::tell(&event, self.shared.observer.as_ref());
-        let Some(last) = last else {
-            let at = clock::wall_clock();
-            let signal = SpillOver::unsent(reason, self.attempts, self.waited, request, refusal.wait, at);
-            self.report.spilled_over(signal.clone());
-            return Err(Error::middleware(signal));
-        };
-        self.spill_over(reason, Sent::Refused(last))
-    }
-
-    fn spill_over(self, reason: Reason, sent: Sent) -> Result<Response> {
-        let (signal, response) = match sent {
-            Sent::Refused(refused) => {
-                let (peeked, reading) = *refused;
-                let (headers, text) = (peeked.head().headers.clone(), peeked.text().clone());
-                let signal =
-                    SpillOver::after_response(reason, self.attempts, self.waited, reading, headers, text);
-                (signal, Some(peeked))
-            }
-            Sent::Failed(error) => return Err(error),
-            Sent::Plain(_) | Sent::CutOff => {
-                (SpillOver::without_response(reason, self.attempts, self.waited), None)
-            }
-        };
-        self.report.spilled_over(signal.clone());
-        match (self.shared.policy.on_spill(), response) {
-            (OnSpill::Response, Some(peeked)) => {
-                let mut response = peeked.into_response();
-                response.extensions_mut().insert(signal);
-                response.extensions_mut().insert(self.report);
-                Ok(response)
-            }
-            (OnSpill::Error | OnSpill::Response, _) => Err(Error::middleware(signal)),
-        }
-    }
-}
-
 impl Shared {
     fn profile_of(&self, host: &str) -> &'static Profile {
         if let Some(profile) = self.profile {
@@ -502,6 +115,10 @@ impl Shared {
                 profile
             }
         }
+    }
+
+    fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     fn conflict(&self, conflict: RetryConflict, report: &CallReport) {

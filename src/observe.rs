@@ -69,6 +69,8 @@ impl<F: Fn(&DecisionEvent<'_>) + Send + Sync> Observer for F {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct DecisionEvent<'a> {
+    /// Which call of this admission layer the decision is about: the same number for all decisions of one call.
+    pub call: u64,
     /// The host that the attempt was sent to.
     pub host: &'a str,
     /// `admit`, `wait` or `spill_over`.

@@ -69,7 +69,7 @@ fn law_2_a_margin_for_window_resets_adds_what_still_fits() {
     let mut reading = reading(429, None);
     reading.hint = Some(hint(1000 * MS, HintKind::WindowReset));
     assert_eq!(until(&with(&reading, &call(at, 5000 * MS), at, 0.0), at), 1250 * MS);
-    assert_eq!(until(&with(&reading, &call(at, 1100 * MS), at, 0.0), at), 1100 * MS);
+    assert_eq!(until(&with(&reading, &call(at, 1100 * MS), at, 0.0), at), 1050 * MS);
     assert_eq!(until(&with(&reading, &call(at, 1000 * MS), at, 0.0), at), 1000 * MS);
 }
 

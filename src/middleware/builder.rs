@@ -1,6 +1,7 @@
 //! Builds an [`Admission`].
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -157,6 +158,7 @@ impl AdmissionBuilder {
             chance,
             observer,
             retry_budget,
+            calls: AtomicU64::new(0),
         }))
     }
 }

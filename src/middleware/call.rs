@@ -1,0 +1,264 @@
+//! One logical call over all its attempts: enter, send, read, decide, then wait or return.
+
+use std::time::{Duration, Instant};
+
+use http::Extensions;
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Next, Result};
+use tracing::Span;
+
+use super::entry::{self, Entry, Left};
+use super::sent::Sent;
+use super::{Shared, replay};
+use crate::body::Peeked;
+use crate::budget::LatencyBudget;
+use crate::clock;
+use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
+use crate::gate::{Permit, Place, Refusal};
+use crate::observe::{self, CallReport};
+use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
+use crate::policy::{AttemptTimeout, RetryOwnership};
+use crate::reading::{MAX_BODY, Reading};
+
+/// One call of the caller's, over all its attempts.
+pub(super) struct LogicalCall<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) report: CallReport,
+    pub(super) run: Run,
+    entry: Option<Entry>,
+    /// What an observer knows the call by, where there is one.
+    pub(super) seen_as: Option<(u64, Box<str>)>,
+    /// Whether this is a start-up check, of which nobody is told.
+    pub(super) is_probe: bool,
+    deadline: Instant,
+    cut_off: Option<Instant>,
+    idempotent: bool,
+    pub(super) attempts: u32,
+    pub(super) waited: Duration,
+}
+
+impl<'a> LogicalCall<'a> {
+    pub(super) fn begin(shared: &'a Shared, request: &mut Request, extensions: &mut Extensions) -> Result<Self> {
+        let policy = &shared.policy;
+        let now = clock::now();
+        let probe = extensions.get::<Probe>();
+        let is_probe = probe.is_some();
+        let budget = match probe {
+            // Whatever the refusal advises, the check wants to see only whether it is sent again.
+            Some(_) => LatencyBudget::new(Duration::ZERO),
+            None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
+        };
+        match probe {
+            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
+            None => shared.lock_retry_budget().deposit(now),
+        }
+        let report = extensions.get_or_insert_with(CallReport::new).clone();
+        if let Some(conflict) = RetryConflict::announced(request.headers()) {
+            shared.conflict(conflict, &report);
+        }
+        let (run, deadline, attempts, conflict) =
+            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
+        if let Some(conflict) = conflict {
+            shared.conflict(conflict.clone(), &report);
+            if policy.retry_ownership() == RetryOwnership::Enforce {
+                return Err(Error::middleware(conflict));
+            }
+        }
+        // A budget of zero says "never wait"; taken as a timeout it would say "never send".
+        let clamped =
+            policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
+        let idempotent = replay::is_idempotent(request, policy, &shared.chance);
+        Ok(Self {
+            shared,
+            run,
+            entry: if is_probe { None } else { Entry::new(shared, request, extensions) },
+            report,
+            seen_as: shared
+                .observer
+                .is_some()
+                .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
+            is_probe,
+            deadline,
+            cut_off: clamped.then_some(deadline),
+            idempotent,
+            attempts,
+            waited: Duration::ZERO,
+        })
+    }
+
+    pub(super) async fn run(
+        mut self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+        span: &Span,
+    ) -> Result<Response> {
+        let mut request = request;
+        let mut place = None;
+        let mut last = None;
+        loop {
+            let permit = match self.enter(place).await {
+                Ok(permit) => permit,
+                Err(refusal) => return self.turned_away(&refusal, request, last, span),
+            };
+            let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
+            let spare = if may_repeat { request.try_clone() } else { None };
+            let sent = self.send(request, extensions, next.clone()).await;
+            let at = clock::now();
+            let sent = self.read(sent, at).await;
+            let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
+            self.tell(&sent, &decision, at);
+            self.remember(&sent, &decision);
+            let left = self.leave(permit, &sent, &decision, at);
+            match (decision, spare) {
+                (Decision::Wait { until, hint, .. }, Some(spare)) => {
+                    last = sent.detached();
+                    place = left.place;
+                    drop(left.permit);
+                    // Where the server named a moment, the gate keeps it for the whole scope.
+                    if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
+                        self.wait(until).await;
+                    }
+                    request = spare;
+                }
+                (Decision::SpillOver(reason), _) => {
+                    observe::close(span, self.attempts, &Decision::SpillOver(reason));
+                    return self.spill_over(reason, sent);
+                }
+                (decision, _) => {
+                    observe::close(span, self.attempts, &decision);
+                    return self.hand_on(sent, left.permit);
+                }
+            }
+        }
+    }
+
+    /// Waits at the gate, where there is one.
+    async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
+        let Some(entry) = &self.entry else { return Ok(None) };
+        let start = clock::now();
+        let entered = entry.enter(place, self.deadline).await;
+        self.count_wait(clock::since(start));
+        entered
+    }
+
+    /// Tells the gate what came of an attempt.
+    fn leave(&self, permit: Option<Permit>, sent: &Sent, decision: &Decision, at: Instant) -> Left {
+        let Some(permit) = permit else { return Left::default() };
+        match sent {
+            Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
+            Sent::Read(read) if invites_retry(read.1.status()) => entry::taken(permit, None, at),
+            Sent::Read(_) | Sent::Plain(..) => entry::taken(permit, sent.reading(), at),
+            Sent::Failed(_) | Sent::CutOff => Left::default(),
+        }
+    }
+
+    async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
+        self.attempts = self.attempts.saturating_add(1);
+        self.run.attempt_started();
+        self.report.sent();
+        let (mut mark, mut sealed) = (None, None);
+        if self.shared.guarded {
+            extensions.insert(mark.insert(AttemptMark::new(&self.report)).clone());
+        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
+            sealed = Some(seal(&mut request));
+        }
+        let attempt = next.run(request, extensions);
+        let outcome = match self.cut_off {
+            Some(deadline) => clock::until(deadline, attempt).await,
+            None => Some(attempt.await),
+        };
+        match outcome {
+            Some(Ok(response)) => {
+                if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
+                    self.shared.conflict(conflict, &self.report);
+                }
+                Sent::Plain(response, None)
+            }
+            Some(Err(error)) => Sent::Failed(match (mark, sealed) {
+                (Some(mark), _) => mark.explain(error),
+                (None, Some(sealed)) => {
+                    let (error, conflict) = sealed.explain(error);
+                    if let Some(conflict) = conflict {
+                        self.shared.conflict(conflict, &self.report);
+                    }
+                    error
+                }
+                (None, None) => error,
+            }),
+            None => Sent::CutOff,
+        }
+    }
+
+    /// Reads a response: one that may be a refusal with its body, any other where somebody learns from it.
+    async fn read(&self, sent: Sent, at: Instant) -> Sent {
+        let Sent::Plain(response, _) = sent else { return sent };
+        let received_at = clock::wall_clock();
+        let status = response.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if !is_error && self.entry.is_none() && self.seen_as.is_none() {
+            return Sent::Plain(response, None);
+        }
+        let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
+        if !is_error {
+            let reading = Reading::with_profile(profile, status, response.headers(), None, received_at);
+            return Sent::Plain(response, Some(Box::new(reading)));
+        }
+        let peeked = if profile.inspects_body_of(status) {
+            let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
+            Peeked::read(response, MAX_BODY, patience).await
+        } else {
+            Peeked::unread(response)
+        };
+        let headers = &peeked.head().headers;
+        let reading = Reading::with_profile(profile, status, headers, Some(peeked.text()), received_at);
+        Sent::Read(Box::new((peeked, reading)))
+    }
+
+    fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
+        let outcome = match sent {
+            Sent::Plain(..) => return Decision::Admit,
+            Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
+            Sent::Read(read) => Outcome::Response(&read.1),
+            Sent::Failed(error) => Outcome::Failure(replay::failure(error)),
+        };
+        let mut budget = self.shared.lock_retry_budget();
+        let call = Call::new(self.deadline)
+            .attempts(self.attempts)
+            .idempotent(self.idempotent)
+            .replayable(replayable)
+            .retry_budget_open(budget.allows(at));
+        let decision = decide(&self.shared.policy, outcome, &call, at, self.shared.chance.draw());
+        if let Decision::Wait { charged: true, .. } = decision {
+            let _ = budget.withdraw(at);
+        }
+        decision
+    }
+
+    /// Keeps for re-runs by layers outside what this attempt came to.
+    fn remember(&self, sent: &Sent, decision: &Decision) {
+        let excused = match sent {
+            _ if matches!(decision, Decision::SpillOver(_)) => return self.run.gave_up(),
+            Sent::Plain(..) => return self.run.succeeded(),
+            Sent::Read(read) => !invites_retry(read.1.status()),
+            Sent::Failed(error) => replay::failure(error) == Failure::Permanent,
+            Sent::CutOff => false,
+        };
+        if excused {
+            self.run.attempt_excused();
+        }
+    }
+
+    async fn wait(&mut self, until: Instant) {
+        let start = clock::now();
+        clock::sleep_until(until).await;
+        self.count_wait(clock::since(start));
+    }
+
+    fn count_wait(&mut self, waited: Duration) {
+        if !waited.is_zero() {
+            self.waited = self.waited.saturating_add(waited);
+            self.report.waited_for(waited);
+        }
+    }
+}

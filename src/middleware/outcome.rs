@@ -1,0 +1,147 @@
+//! How a decision is told, and how a call ends.
+
+use std::time::Instant;
+
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Result};
+use tracing::Span;
+
+use super::call::LogicalCall;
+use super::entry::{self, InBody};
+use super::sent::Sent;
+use crate::body::hold;
+use crate::clock;
+use crate::decision::{Decision, Reason};
+use crate::gate::{Permit, Refusal};
+use crate::observe::{self, AttemptReport, DecisionEvent};
+use crate::policy::OnSpill;
+use crate::reading::{Hint, Reading};
+use crate::spill::SpillOver;
+use crate::usage::UsageScanner;
+
+impl LogicalCall<'_> {
+    /// Tells the report, tracing, the metrics and the observer about a decision.
+    pub(super) fn tell(&self, sent: &Sent, decision: &Decision, at: Instant) {
+        let reading = sent.reading();
+        let hint = reading.and_then(Reading::hint);
+        let (wait, raw_wait) = match decision {
+            Decision::Wait { until, wait, .. } => (Some(until.saturating_duration_since(at)), Some(*wait)),
+            Decision::Admit | Decision::SpillOver(_) => (None, hint.map(Hint::wait)),
+        };
+        let event = DecisionEvent {
+            reason: if let Decision::SpillOver(reason) = decision { Some(*reason) } else { None },
+            status: sent.status(),
+            failure: sent.failure(),
+            raw_wait,
+            wait,
+            source: hint.map(Hint::source),
+            request_id: reading.and_then(Reading::request_id),
+            ..self.event(decision)
+        };
+        self.emit(&event);
+        self.report.decided(AttemptReport {
+            status: event.status,
+            failure: event.failure,
+            request_id: event.request_id.map(str::to_owned),
+            hint: hint.cloned(),
+            decision: decision.clone(),
+            wait,
+        });
+    }
+
+    fn event(&self, decision: &Decision) -> DecisionEvent<'_> {
+        let (call, host) = self.seen_as.as_ref().map_or((0, ""), |(call, host)| (*call, host));
+        DecisionEvent {
+            call,
+            host,
+            decision: observe::name(decision),
+            reason: None,
+            attempt: self.attempts,
+            status: None,
+            failure: None,
+            raw_wait: None,
+            wait: None,
+            source: None,
+            request_id: None,
+        }
+    }
+
+    fn emit(&self, event: &DecisionEvent<'_>) {
+        if !self.is_probe {
+            observe::tell(event, self.shared.observer.as_ref());
+        }
+    }
+
+    /// Gives the outcome to the caller as it is; its body holds the permit.
+    pub(super) fn hand_on(self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+        let response = match sent {
+            Sent::Plain(response, _) => response,
+            Sent::Read(read) => read.0.into_response(),
+            Sent::Failed(error) => return Err(error),
+            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
+        };
+        let mut response = match permit {
+            Some(permit) => {
+                let scanner = if self.shared.settle_from_usage {
+                    UsageScanner::for_content_type(response.headers().get(http::header::CONTENT_TYPE))
+                } else {
+                    None
+                };
+                hold(response, InBody::new(permit, &self.report, scanner))
+            }
+            None => response,
+        };
+        response.extensions_mut().insert(self.report);
+        Ok(response)
+    }
+
+    /// Gives the call back that the gate does not let go in time; `last` is what came of its last attempt, if any.
+    pub(super) fn turned_away(
+        self,
+        refusal: &Refusal,
+        request: Request,
+        last: Option<Sent>,
+        span: &Span,
+    ) -> Result<Response> {
+        let reason = entry::reason(refusal);
+        let decision = Decision::SpillOver(reason);
+        observe::close(span, self.attempts, &decision);
+        self.run.gave_up();
+        let raw_wait = Some(refusal.wait);
+        self.emit(&DecisionEvent { reason: Some(reason), raw_wait, ..self.event(&decision) });
+        if let Some(last) = last {
+            return self.spill_over(reason, last);
+        }
+        let at = clock::wall_clock();
+        let signal = SpillOver::unsent(reason, self.attempts, self.waited, request, refusal.wait, at);
+        self.report.spilled_over(signal.clone());
+        Err(Error::middleware(signal))
+    }
+
+    pub(super) fn spill_over(self, reason: Reason, sent: Sent) -> Result<Response> {
+        let (signal, response) = match sent {
+            Sent::Read(read) => {
+                let (peeked, reading) = *read;
+                let (headers, text) = (peeked.head().headers.clone(), peeked.text().clone());
+                let signal =
+                    SpillOver::after_response(reason, self.attempts, self.waited, reading, headers, text);
+                (signal, Some(peeked))
+            }
+            // The error of another layer is the caller's as it is.
+            Sent::Failed(error) => return Err(error),
+            Sent::Plain(..) | Sent::CutOff => {
+                (SpillOver::without_response(reason, self.attempts, self.waited), None)
+            }
+        };
+        self.report.spilled_over(signal.clone());
+        match (self.shared.policy.on_spill(), response) {
+            (OnSpill::Response, Some(peeked)) => {
+                let mut response = peeked.into_response();
+                response.extensions_mut().insert(signal);
+                response.extensions_mut().insert(self.report);
+                Ok(response)
+            }
+            (OnSpill::Error | OnSpill::Response, _) => Err(Error::middleware(signal)),
+        }
+    }
+}

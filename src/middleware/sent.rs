@@ -1,0 +1,59 @@
+//! What came of one attempt.
+
+use http::StatusCode;
+use reqwest::Response;
+use reqwest_middleware::Error;
+
+use super::replay;
+use crate::body::Peeked;
+use crate::decision::Failure;
+use crate::reading::Reading;
+
+/// What came of one attempt.
+pub(super) enum Sent {
+    /// A response that needs no decision; read where somebody learns from it.
+    Plain(Response, Option<Box<Reading>>),
+    /// A response that may be a refusal.
+    Read(Box<(Peeked, Reading)>),
+    Failed(Error),
+    /// Cut off at the deadline.
+    CutOff,
+}
+
+impl Sent {
+    /// What is worth keeping of a failed attempt during a wait; not its connection.
+    pub(super) fn detached(self) -> Option<Self> {
+        match self {
+            Self::Read(mut read) => {
+                read.0.detach();
+                Some(Self::Read(read))
+            }
+            Self::Failed(error) => Some(Self::Failed(error)),
+            Self::Plain(..) | Self::CutOff => None,
+        }
+    }
+
+    pub(super) fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Plain(response, _) => Some(response.status()),
+            Self::Read(read) => Some(read.1.status()),
+            Self::Failed(_) | Self::CutOff => None,
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        match self {
+            Self::Failed(error) => Some(replay::failure(error)),
+            Self::CutOff => Some(Failure::Unknown),
+            Self::Plain(..) | Self::Read(_) => None,
+        }
+    }
+
+    pub(super) fn reading(&self) -> Option<&Reading> {
+        match self {
+            Self::Plain(_, reading) => reading.as_deref(),
+            Self::Read(read) => Some(&read.1),
+            Self::Failed(_) | Self::CutOff => None,
+        }
+    }
+}
