@@ -960,7 +960,6 @@ mod loops {
     }
 
     #[tokio::test]
-    #[ignore = "needs the gate"]
     async fn law_4_a_hand_written_loop_does_not_hammer() {
         for client in clients() {
             let server = refusing().await;
@@ -973,7 +972,6 @@ mod loops {
     }
 
     #[tokio::test]
-    #[ignore = "needs the gate"]
     async fn law_4_a_backon_loop_does_not_hammer() {
         for client in clients() {
             let server = refusing().await;
@@ -1002,7 +1000,6 @@ mod loops {
     }
 
     #[tokio::test]
-    #[ignore = "needs the gate"]
     async fn law_4_a_tower_retry_does_not_hammer() {
         use tower::ServiceExt as _;
         for client in clients() {
@@ -1017,7 +1014,6 @@ mod loops {
 
     /// Under `OnSpill::Response` the layer sees a 429 and retries it.
     #[tokio::test]
-    #[ignore = "needs the gate"]
     async fn law_4_the_retry_layer_of_async_openai_around_marked_responses_does_not_hammer() {
         // Without whole seconds, which that layer would wait for.
         let body =
