@@ -79,3 +79,10 @@ fn table() {
         }
     }
 }
+
+#[test]
+#[ignore = "trace"]
+fn trace() {
+    let base = Scenario::ptu(8, 4_000.0, 3.0, 1);
+    let _ = support::run(Scenario { rejection_cost: 1.0, ..base }, Strategy::Admission);
+}

@@ -16,6 +16,11 @@ const PROBING: f64 = 0.05;
 const PROBING_RATE: f64 = 2.0;
 /// How many margins are waited out before probing grows.
 const PATIENCE: f64 = 1.5;
+/// How many times probing doubles per margin waited out after that, where no limit is stated; a stated one has not to
+/// be found.
+const STEEPNESS: f64 = 2.0;
+/// Where probing goes on after the estimate has been doubled.
+const RESUMED: f64 = 0.25;
 /// The least capacity: one mean call in this many seconds, so that no process starves by its own estimate.
 const SLOWEST: f64 = 15.0;
 /// The time constant of the capacity estimate.
@@ -53,6 +58,17 @@ pub(crate) struct Refused {
     pub(crate) cap: Option<f64>,
 }
 
+/// What one refusal pins down.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    /// When the server admits again (R).
+    admits: f64,
+    /// The cost that it had admitted from us before (S − F).
+    admitted: f64,
+    /// The cost that it had refused us before (F).
+    refused: f64,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pacer {
     /// Whether calls are being let go one after another.
@@ -63,8 +79,7 @@ pub(crate) struct Pacer {
     capacity: Option<f64>,
     /// Whether the estimate is only what was sent lately, not what two anchors say.
     provisional: bool,
-    /// The last anchor: when the server admits again, and the cost admitted before the refused call.
-    anchor: Option<(f64, f64)>,
+    anchor: Option<Anchor>,
     /// Refusals in a row, counted once per round trip.
     episode: i32,
     /// Refusals of calls sent before this moment belong to the same round trip.
@@ -143,14 +158,16 @@ impl Pacer {
         let per_second = capacity / self.mean;
         let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
         let patience = self.gated * least / self.margin(self.episode, capacity) - PATIENCE;
-        let mut probing = (least * patience.clamp(0.0, 64.0).exp2()).min(1.0);
+        let steepness = if cap.is_some() { 1.0 } else { STEEPNESS };
+        let mut probing = (least * (steepness * patience.clamp(0.0, 32.0)).exp2()).min(1.0);
         let mut capacity = capacity;
         if probing >= 1.0 {
             // No refusal in spite of twice the rate: the estimate is what is wrong.
             capacity = bounded(2.0 * capacity, self.mean, cap);
             self.capacity = Some(capacity);
-            self.gated = 0.0;
+            // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
+            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness) * self.margin(self.episode, capacity) / least;
         }
         self.probing = probing;
         self.idle += late.max(0.0);
@@ -243,7 +260,7 @@ impl Pacer {
         let gathering = seen.header_rate.map_or(0.0, |rate| seen.cost / rate);
         let admits = seen.sent_at + wait - gathering;
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(admits, admitted);
+        self.measure(Anchor { admits, admitted, refused: self.refused });
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             self.recent_rate(seen.now)
@@ -262,25 +279,38 @@ impl Pacer {
             margin
         };
         let sent_after = (self.sent - seen.sent_before - seen.cost).max(0.0);
-        self.next_send = admits + sent_after / capacity + margin;
+        // Refused again without a success between: perhaps the server charges for what it refuses, and leaves the
+        // charge out of its advice. Then the call that comes back pays for itself first, or it never passes.
+        let charge = if self.failures >= 2 { (seen.cost / capacity).min(SLOWEST) } else { 0.0 };
+        self.next_send = admits + sent_after / capacity + margin + charge;
         wait
     }
 
     /// Takes a new anchor, and what it says of the capacity together with the last one.
-    fn measure(&mut self, admits: f64, admitted: f64) {
-        let Some((last_admits, last_admitted)) = self.anchor else {
-            self.anchor = Some((admits, admitted));
+    fn measure(&mut self, new: Anchor) {
+        let Some(last) = self.anchor else {
+            self.anchor = Some(new);
             self.idle = 0.0;
             return;
         };
-        let span = admits - last_admits;
-        let cost = admitted - last_admitted;
+        let span = new.admits - last.admits;
+        let cost = new.admitted - last.admitted;
+        let refused = (new.refused - last.refused).max(0.0);
         let enough = span >= 1.0 || self.provisional && span >= 0.25 && cost >= 8.0 * self.mean;
         if !enough || cost <= 0.0 {
             return;
         }
         let observed = cost / span;
         let capacity = match self.capacity.filter(|_| !self.provisional) {
+            // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
+            // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.
+            None if refused > cost => {
+                self.capacity = Some((cost + refused) / span);
+                self.provisional = true;
+                self.anchor = Some(new);
+                self.idle = 0.0;
+                return;
+            }
             None => observed,
             // A span in which the callers were the limit shows only that the capacity is not lower.
             Some(capacity) if self.idle > 0.5 * span => capacity.max(observed),
@@ -291,7 +321,7 @@ impl Pacer {
         };
         self.capacity = Some(capacity);
         self.provisional = false;
-        self.anchor = Some((admits, admitted));
+        self.anchor = Some(new);
         self.idle = 0.0;
     }
 
