@@ -332,7 +332,9 @@ fn enter(cell: Arc<Cell>, request: Request, now: Instant) -> Reserve {
         Answer::Granted(number, call) => {
             Reserve::Granted(Permit::new(cell, call, number, since, request.class))
         }
-        Answer::Queued(number) => Reserve::Queued(Ticket::new(cell, number, since, request.class)),
+        Answer::Queued(number, wait) => {
+            Reserve::Queued(Ticket::new(cell, number, since, request.class, wait))
+        }
         Answer::Refused(refusal) => Reserve::Refused(refusal),
     }
 }

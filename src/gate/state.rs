@@ -46,7 +46,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Granted(Number, Sent),
-    Queued(Number),
+    Queued(Number, Wait),
     Refused(Refusal),
 }
 
@@ -138,7 +138,7 @@ impl State {
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),
             Some(Outcome::Refused(refusal)) => Answer::Refused(refusal),
-            None => Answer::Queued(number),
+            None => Answer::Queued(number, wait),
         }
     }
 

@@ -167,7 +167,9 @@ impl Pacer {
             self.capacity = Some(capacity);
             // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
-            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness) * self.margin(self.episode, capacity) / least;
+            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness)
+                * self.margin(self.episode, capacity)
+                / least;
         }
         self.probing = probing;
         self.idle += late.max(0.0);

@@ -26,11 +26,11 @@ pub(crate) fn whole(value: f64) -> u64 {
     }
 }
 
-/// Seconds as a duration, rounded up so that a timer never fires before the moment it stands for.
+/// Seconds as a duration, to the nearest nanosecond. What a timer set by it comes too early is below [`NOISE`], so that a
+/// wait that is over by the clock is over by the arithmetic.
 pub(crate) fn duration(seconds: f64) -> Duration {
     if seconds > NOISE {
-        Duration::try_from_secs_f64(seconds)
-            .map_or(LONGEST, |exact| exact.saturating_add(Duration::from_nanos(1)).min(LONGEST))
+        Duration::try_from_secs_f64(seconds).map_or(LONGEST, |exact| exact.min(LONGEST))
     } else {
         Duration::ZERO
     }

@@ -317,18 +317,6 @@ async fn model(scenario: Scenario, strategy: Strategy) -> Figures {
         })
         .collect();
 
-    if std::env::var("TRACE").is_ok() {
-        let gate = gates[0].clone();
-        tokio::spawn(async move {
-            for _ in 0..24 {
-                sleep(Duration::from_secs(if start.elapsed().as_secs() < 10 { 1 } else { 20 })).await;
-                let now = Instant::now();
-                for scope in gate.snapshot(now.into_std()).scopes {
-                    eprintln!("TR {:?} {:?} {:?} closed {}", now - start, scope.units[1], scope.waiting.normal, scope.closed_for_seconds);
-                }
-            }
-        });
-    }
     let batch = scenario.load <= 0.0;
     let jobs = Arc::new(Mutex::new(Vec::new()));
     if batch {
@@ -362,12 +350,6 @@ async fn model(scenario: Scenario, strategy: Strategy) -> Figures {
     }
 
     let server = server.lock().expect("server");
-    if std::env::var("TRACE").is_ok() {
-        for (second, count) in server.per_second.iter().enumerate().filter(|(_, count)| **count > 0) {
-            eprint!("{second}:{count} ");
-        }
-        eprintln!();
-    }
     let mut tally = tally.lock().expect("tally");
     tally.latencies.sort_by(f64::total_cmp);
     let served = tally.latencies.len();
