@@ -1,5 +1,7 @@
 //! What the gate promises, under a paused clock.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests, where a failure is the point")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

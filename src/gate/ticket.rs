@@ -10,9 +10,9 @@ use std::time::Instant;
 use tokio::time::Sleep;
 
 use super::Refusal;
+use super::cell::{Cell, Outcome, Wakers};
 use super::permit::Permit;
 use super::queue::{Number, Priority};
-use super::state::{Cell, Outcome, Wakers};
 use crate::clock;
 use crate::pace::Wait;
 

@@ -5,6 +5,8 @@
 //! gets: the cost admitted between them over the time between them. After a refusal calls are not let go all at once
 //! but one after another at that rate, from `R` on, with a small probing excess that grows until the next refusal.
 
+use super::recent::Recent;
+
 /// An idle pacer opens when a call arrives this much later than it could have been sent.
 const HOLD: f64 = 2.0;
 /// Bounds of the margin after an anchor, in seconds.
@@ -33,8 +35,12 @@ const LONGEST_BACKOFF: f64 = 8.0;
 const MOST_DOUBLINGS: u32 = 6;
 /// The share of the advice that a call which is alone in its scope takes on top.
 const ALONE_JITTER: f64 = 0.1;
-/// The half of the span over which the first estimate of the capacity is taken.
-const HALF_SPAN: f64 = 5.0;
+/// Beyond this, in seconds, it is the limit that is odd, or the call.
+const LONGEST_GATHERING: f64 = 60.0;
+/// What one call may move the next, and all calls in flight together, in seconds; beyond, an estimate or a usage is
+/// wrong.
+const LONGEST_STEP: f64 = 60.0;
+const LONGEST_BACKLOG: f64 = 900.0;
 /// Numbers beyond are cut: they could only come from a server that lies.
 const LARGEST: f64 = 1e15;
 
@@ -98,10 +104,7 @@ pub(crate) struct Pacer {
     mean: f64,
     /// The probing excess of the last call.
     probing: f64,
-    /// The cost sent in this half span, in the one before, and since when.
-    recent: (f64, f64),
-    half_started: f64,
-    first_sent: Option<f64>,
+    recent: Recent,
 }
 
 impl Pacer {
@@ -127,9 +130,7 @@ impl Pacer {
             return 0.0;
         }
         let before = self.capacity.map_or(0.0, |capacity| ahead / (capacity * (1.0 + self.probing)));
-        // A token bucket admits a call only when all of its cost has come together.
-        let gathering = header_rate.map_or(0.0, |rate| cost / rate);
-        self.next_send + before + gathering - now
+        self.next_send + before + gathering(cost, header_rate) - now
     }
 
     /// A call arrives at a scope that is not closed: a pacer that has been idle opens.
@@ -147,8 +148,8 @@ impl Pacer {
             return before;
         }
         self.sent = (self.sent + cost).min(LARGEST);
-        self.mean = if self.mean > 0.0 { MEAN_GAIN.mul_add(cost - self.mean, self.mean) } else { cost };
-        self.remember(now, cost);
+        self.mean = if self.mean > 0.0 { self.mean + MEAN_GAIN * (cost - self.mean) } else { cost };
+        self.recent.add(now, cost);
         let (true, Some(capacity)) = (self.pacing, self.capacity) else { return before };
 
         let late = now - self.next_send;
@@ -173,7 +174,7 @@ impl Pacer {
         }
         self.probing = probing;
         self.idle += late.max(0.0);
-        self.next_send += cost / (capacity * (1.0 + probing));
+        self.next_send += (cost / (capacity * (1.0 + probing))).min(LONGEST_STEP);
         before
     }
 
@@ -181,13 +182,13 @@ impl Pacer {
     pub(crate) fn correct(&mut self, difference: f64) {
         self.sent = (self.sent + difference).clamp(0.0, LARGEST);
         if let (true, Some(capacity)) = (self.pacing, self.capacity) {
-            self.next_send += difference / capacity;
+            self.next_send += (difference / capacity).clamp(-LONGEST_STEP, LONGEST_STEP);
         }
     }
 
     /// The usage of a call that came without an estimate.
     pub(crate) fn learn_mean(&mut self, cost: f64) {
-        self.mean = if self.mean > 0.0 { MEAN_GAIN.mul_add(cost - self.mean, self.mean) } else { cost };
+        self.mean = if self.mean > 0.0 { self.mean + MEAN_GAIN * (cost - self.mean) } else { cost };
     }
 
     /// A call was taken by the server.
@@ -259,13 +260,12 @@ impl Pacer {
             return wait;
         }
 
-        let gathering = seen.header_rate.map_or(0.0, |rate| seen.cost / rate);
-        let admits = seen.sent_at + wait - gathering;
+        let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
         self.measure(Anchor { admits, admitted, refused: self.refused });
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
-            self.recent_rate(seen.now)
+            self.recent.rate(seen.now)
         });
         let capacity = bounded(estimate, self.mean, seen.cap);
         self.capacity = Some(capacity);
@@ -284,7 +284,7 @@ impl Pacer {
         // Refused again without a success between: perhaps the server charges for what it refuses, and leaves the
         // charge out of its advice. Then the call that comes back pays for itself first, or it never passes.
         let charge = if self.failures >= 2 { (seen.cost / capacity).min(SLOWEST) } else { 0.0 };
-        self.next_send = admits + sent_after / capacity + margin + charge;
+        self.next_send = admits + (sent_after / capacity).min(LONGEST_BACKLOG) + margin + charge;
         wait
     }
 
@@ -326,23 +326,12 @@ impl Pacer {
         self.anchor = Some(new);
         self.idle = 0.0;
     }
+}
 
-    fn remember(&mut self, now: f64, cost: f64) {
-        let started = *self.first_sent.get_or_insert(now);
-        let elapsed = now - self.half_started.max(started);
-        if elapsed >= HALF_SPAN {
-            self.recent.1 = if elapsed < 2.0 * HALF_SPAN { self.recent.0 } else { 0.0 };
-            self.recent.0 = 0.0;
-            self.half_started = now;
-        }
-        self.recent.0 += cost;
-    }
-
-    /// What was sent a second, lately; only a first guess.
-    fn recent_rate(&self, now: f64) -> f64 {
-        let since = self.first_sent.unwrap_or(now).max(self.half_started - HALF_SPAN);
-        (self.recent.0 + self.recent.1) / (now - since).clamp(1.0, 2.0 * HALF_SPAN)
-    }
+/// The seconds in which the cost of a call comes together: a token bucket, which states its limit, admits a call only
+/// when all of it is there, and its advice counts to that moment.
+fn gathering(cost: f64, header_rate: Option<f64>) -> f64 {
+    header_rate.map_or(0.0, |rate| (cost / rate).min(LONGEST_GATHERING))
 }
 
 /// A capacity that neither starves the callers nor exceeds what is known.

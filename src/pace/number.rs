@@ -14,7 +14,7 @@ const TWO_POW_32: f64 = 4_294_967_296.0;
 pub(crate) fn float(count: u64) -> f64 {
     let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-    f64::from(high).mul_add(TWO_POW_32, f64::from(low))
+    f64::from(high) * TWO_POW_32 + f64::from(low)
 }
 
 /// The whole part of a float, saturating at both ends; not-a-number is 0.
