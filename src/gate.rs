@@ -41,6 +41,8 @@
 //! local permit asks the fleet, and gives the permit back where the fleet refuses; without the fleet's answer the
 //! local decision stands. For this a [`Permit`] dropped unsent costs nothing.
 
+mod builder;
+mod cell;
 mod ledger;
 mod memory;
 mod permit;
@@ -54,6 +56,7 @@ mod ticket;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use builder::GateBuilder;
 pub(crate) use ledger::Ledger;
 pub use permit::{Permit, Place};
 pub use queue::Priority;
@@ -64,8 +67,9 @@ pub use ticket::Ticket;
 
 use crate::clock::Draws;
 use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
+use cell::{Answer, Cell, Request, Wakers};
 use memory::Memory;
-use state::{Answer, Cell, Request, State, Wakers};
+use state::State;
 
 /// Who may send, and when. Cheap to clone; clones share their scopes.
 #[derive(Debug, Clone)]
@@ -86,17 +90,6 @@ struct Settings {
     draws: Draws,
 }
 
-/// Settings of a [`Gate`].
-#[derive(Debug, Clone)]
-#[must_use = "a builder does nothing until it is built"]
-pub struct GateBuilder {
-    limits: Limits,
-    max_scopes: usize,
-    max_queue: usize,
-    max_queue_wait: Option<Duration>,
-    seed: Option<u64>,
-}
-
 /// The answer to a reservation.
 #[derive(Debug)]
 #[must_use = "a permit or a ticket that is dropped is given back"]
@@ -113,74 +106,10 @@ pub enum Reserve {
     Refused(Refusal),
 }
 
-impl Default for GateBuilder {
-    fn default() -> Self {
-        Self { limits: Limits::new(), max_scopes: 1024, max_queue: 16_384, max_queue_wait: None, seed: None }
-    }
-}
-
-impl GateBuilder {
-    /// The limits that every scope starts with; [`Gate::set_limits`] changes those of one.
-    pub const fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// How many scopes are kept, 1,024 unless told. The one that was used longest ago makes room for a new one;
-    /// never one that is closed or has calls waiting or in flight.
-    pub const fn max_scopes(mut self, scopes: usize) -> Self {
-        self.max_scopes = scopes;
-        self
-    }
-
-    /// How many calls may wait in one scope, 16,384 unless told.
-    pub const fn max_queue(mut self, calls: usize) -> Self {
-        self.max_queue = calls;
-        self
-    }
-
-    /// The longest that any call may wait in the queue, whatever its deadline; not bounded unless told.
-    ///
-    /// Under lasting overload every call that is served waits about as long as it may, so this should be well below
-    /// the callers' budgets.
-    pub const fn max_queue_wait(mut self, wait: Duration) -> Self {
-        self.max_queue_wait = Some(wait);
-        self
-    }
-
-    /// Makes the jitter repeatable, for tests.
-    pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// The gate.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidLimits`] where a limit is 0.
-    pub fn build(self) -> Result<Gate, InvalidLimits> {
-        self.limits.validate()?;
-        let draws = self.seed.map_or_else(Draws::new, Draws::seeded);
-        Ok(Gate(Arc::new(Shared {
-            memory: Memory::new(self.max_scopes),
-            settings: Mutex::new(Settings { limits: self.limits, draws }),
-            max_queue: self.max_queue,
-            max_queue_wait: self.max_queue_wait,
-        })))
-    }
-}
-
 impl Default for Gate {
     /// A gate without configured limits.
     fn default() -> Self {
-        let builder = GateBuilder::default();
-        Self(Arc::new(Shared {
-            memory: Memory::new(builder.max_scopes),
-            settings: Mutex::new(Settings { limits: builder.limits, draws: Draws::new() }),
-            max_queue: builder.max_queue,
-            max_queue_wait: builder.max_queue_wait,
-        }))
+        GateBuilder::default().assemble()
     }
 }
 
@@ -334,7 +263,9 @@ fn enter(cell: Arc<Cell>, request: Request, now: Instant) -> Reserve {
         Answer::Granted(number, call) => {
             Reserve::Granted(Permit::new(cell, call, number, since, request.class))
         }
-        Answer::Queued(number) => Reserve::Queued(Ticket::new(cell, number, since, request.class)),
+        Answer::Queued(number, wait) => {
+            Reserve::Queued(Ticket::new(cell, number, since, request.class, wait))
+        }
         Answer::Refused(refusal) => Reserve::Refused(refusal),
     }
 }

@@ -88,7 +88,11 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![cfg_attr(
     test,
-    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests are made of small known numbers")
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        reason = "tests are made of small known numbers"
+    )
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

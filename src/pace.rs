@@ -8,41 +8,36 @@
 mod anchor;
 mod concurrency;
 mod cost;
+mod learn;
 mod level;
 mod limits;
 mod number;
+mod recent;
 mod view;
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::reading::ServiceLimit;
-use crate::units::{QuotaUnit, QuotaUnits};
-use anchor::{Pacer, Refused};
+use anchor::Pacer;
 pub(crate) use concurrency::Slots;
-pub(crate) use cost::{Amounts, PACED, add, subtract};
+pub(crate) use cost::{Amounts, add, subtract};
 pub use cost::{Cost, TokenEstimate, TokenUsage};
-use level::{Level, Observation, Origin, STALE};
+use level::{Level, Origin, STALE};
 pub use limits::{InvalidLimits, Limits};
 pub(crate) use number::LONGEST;
-use number::{duration, float};
+use number::duration;
 pub use view::{LimitOrigin, UnitState};
 
-/// A server's stated level below this share of its limit starts pacing, above the second share it ends.
-const ENTER: f64 = 0.05;
-const LEAVE: f64 = 0.10;
+/// See [`Pace::wait_behind`].
 const ROUNDING: Duration = Duration::from_micros(5);
-/// The most that half a round trip is taken for, in seconds; answers also hold the time the server worked.
-const LONGEST_ONE_WAY: f64 = 0.05;
-/// The cool-down after "too many at once" without advice, in seconds, before doubling and jitter.
-const SLOT_BACKOFF: f64 = 0.25;
-const LONGEST_SLOT_BACKOFF: f64 = 1.0;
 
 /// The pace of one scope.
 #[derive(Debug, Clone)]
 pub struct Pace {
     epoch: Instant,
+    /// The moment that was asked for last, in seconds: one event asks several times.
+    latest: (Instant, f64),
     units: [Unit; 4],
     slots: Slots,
     limits: Limits,
@@ -92,11 +87,23 @@ pub enum WaitCause {
 /// A call that was let go, as the pace remembers it until it ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
+    granted: Instant,
     at: f64,
     cost: Amounts,
     before: Amounts,
     /// Whether the tokens were estimated by the caller rather than taken from the mean.
     estimated: bool,
+}
+
+impl Sent {
+    /// The call left later than it was let go.
+    pub(crate) fn left(&mut self, now: Instant) {
+        let later = now.saturating_duration_since(self.granted);
+        if !later.is_zero() {
+            self.at += later.as_secs_f64();
+            self.granted = now;
+        }
+    }
 }
 
 /// What a call asks for, resolved against the means of its scope.
@@ -112,6 +119,7 @@ impl Pace {
     pub fn new(limits: Limits, now: Instant) -> Self {
         let mut pace = Self {
             epoch: now,
+            latest: (now, 0.0),
             units: Default::default(),
             slots: Slots::default(),
             limits: Limits::default(),
@@ -127,7 +135,7 @@ impl Pace {
 
     /// Changes the configured limits. What has been spent stays spent: levels are refilled at the old rate first.
     pub fn set_limits(&mut self, limits: Limits, now: Instant) {
-        let at = self.seconds(now);
+        let at = self.tick(now);
         for (unit, per_minute) in self.units.iter_mut().zip(limits.per_minute()) {
             unit.level.configure(per_minute, at);
         }
@@ -146,6 +154,14 @@ impl Pace {
         now.saturating_duration_since(self.epoch).as_secs_f64()
     }
 
+    /// The same, remembered.
+    fn tick(&mut self, now: Instant) -> f64 {
+        if now != self.latest.0 {
+            self.latest = (now, self.seconds(now));
+        }
+        self.latest.1
+    }
+
     /// The cost of a call in every paced unit, with the scope's mean for what is not estimated.
     pub(crate) fn demand(&self, cost: Cost) -> Demand {
         let amounts = cost.amounts(|| self.units.each_ref().map(|unit| unit.pacer.mean()));
@@ -157,7 +173,7 @@ impl Pace {
         if self.is_closed(now) {
             return;
         }
-        let at = self.seconds(now);
+        let at = self.tick(now);
         for unit in &mut self.units {
             unit.pacer.arrived(at);
         }
@@ -185,7 +201,7 @@ impl Pace {
     /// How long a call waits when calls of the cost `ahead` go first: the longest of the cool-down, of every level and
     /// of every pacer.
     pub(crate) fn wait_behind(&mut self, ahead: &Amounts, cost: &Amounts, batch: bool, now: Instant) -> Wait {
-        let at = self.seconds(now);
+        let at = self.tick(now);
         let [requests_ahead, ..] = *ahead;
         let (mut limit, mut pacing) = (0.0_f64, 0.0_f64);
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
@@ -199,7 +215,7 @@ impl Pace {
                 }
             }
             limit = limit.max(low);
-            if *cost > 0.0 {
+            if *cost > 0.0 && unit.pacer.is_pacing() {
                 pacing = pacing.max(unit.pacer.wait(at, *ahead, *cost, unit.level.learned_rate()));
             }
         }
@@ -229,7 +245,7 @@ impl Pace {
     }
 
     pub(crate) fn send_demand(&mut self, demand: Demand, now: Instant) -> Sent {
-        let at = self.seconds(now);
+        let at = self.tick(now);
         let Demand { amounts: cost, estimated } = demand;
         let mut before = [0.0; 4];
         for ((unit, cost), before) in self.units.iter_mut().zip(cost).zip(&mut before) {
@@ -240,12 +256,7 @@ impl Pace {
         }
         self.slots.take();
         self.last_sent = self.last_sent.max(at);
-        Sent { at, cost, before, estimated }
-    }
-
-    /// The call left later than it was let go.
-    pub(crate) fn sent_at(&self, sent: &mut Sent, now: Instant) {
-        sent.at = sent.at.max(self.seconds(now));
+        Sent { granted: now, at, cost, before, estimated }
     }
 
     /// Gives back the slot of a call that has ended, however it ended.
@@ -255,9 +266,9 @@ impl Pace {
 
     /// A call, whose slot is still held, has ended cleanly with the end of its body.
     pub fn succeeded(&mut self, sent: &Sent, now: Instant) {
-        let took = (self.seconds(now) - sent.at).max(0.0);
+        let took = (self.tick(now) - sent.at).max(0.0);
         self.mean_duration = if self.mean_duration > 0.0 {
-            0.1f64.mul_add(took - self.mean_duration, self.mean_duration)
+            self.mean_duration + 0.1 * (took - self.mean_duration)
         } else {
             took
         };
@@ -283,7 +294,7 @@ impl Pace {
     }
 
     fn correct(&mut self, sent: &Sent, actual: Amounts, now: Instant) {
-        let at = self.seconds(now);
+        let at = self.tick(now);
         for ((unit, estimate), actual) in self.units.iter_mut().zip(sent.cost).zip(actual) {
             unit.level.refill(at);
             unit.level.add(estimate - actual);
@@ -291,122 +302,7 @@ impl Pace {
         }
     }
 
-    /// The server took a call: learns from the limits that its response states.
-    ///
-    /// The level follows `min(B, remaining + r·(now − sent − one way)) − (cost sent since)`; down at once, up by a
-    /// quarter of the difference. Observations older than the last one are left out. Where a server has less than
-    /// 5 % of its limit left, calls are paced before it refuses; above 10 % no longer.
-    pub fn observe(&mut self, sent: &Sent, limits: &[ServiceLimit], now: Instant) {
-        let at = self.seconds(now);
-        self.shortest_trip = self.shortest_trip.min((at - sent.at).max(0.0));
-        let one_way = (0.5 * self.shortest_trip).min(LONGEST_ONE_WAY);
-        for ((unit, name), (cost, before)) in
-            self.units.iter_mut().zip(PACED).zip(sent.cost.into_iter().zip(sent.before))
-        {
-            unit.pacer.succeeded();
-            let Some(limit) = shortest_window(limits, name) else { continue };
-            let sent_after = (unit.pacer.sent() - before - cost).max(0.0);
-            let seen = Observation { limit, sent_at: sent.at, now: at, sent_after, one_way };
-            let Some(server) = unit.level.observe(&seen) else { continue };
-            let (Some(stated), Some(rate)) = (limit.limit, unit.level.learned_rate()) else { continue };
-            let stated = float(stated);
-            if server < ENTER * stated {
-                unit.pacer.enter(at, rate);
-            } else if server > LEAVE * stated {
-                unit.pacer.leave();
-            }
-        }
-    }
-
-    /// The server refused a call for want of capacity; returns whether the scope's waits have become longer.
-    ///
-    /// `advice` is the wait that the response asks for, counted from its receipt at `now`; `exhausted` the units it
-    /// says are used up; `alone`, of a call that has the scope to itself, is the wait that it plans, jitter included; `draw` is a random number from [0, 1).
-    ///
-    /// The scope is closed until `now + advice`, by maximum, and then re-opens paced. A refusal without advice (or
-    /// with one of zero) backs off, doubling from the time of one mean call.
-    pub fn refused(
-        &mut self,
-        sent: &Sent,
-        advice: Option<Duration>,
-        exhausted: QuotaUnits,
-        alone: Option<Duration>,
-        draw: f64,
-        now: Instant,
-    ) -> bool {
-        let at = self.seconds(now);
-        let advice = advice.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST));
-        let draw = if (0.0..1.0).contains(&draw) { draw } else { 0.5 };
-        let long_lived = exhausted.contains(QuotaUnit::Quota);
-        let slots = exhausted.contains(QuotaUnit::Concurrency);
-        // A unit in which the call cost nothing cannot pace; the calls themselves then stand in for it.
-        let named =
-            PACED.into_iter().zip(sent.cost).any(|(unit, cost)| exhausted.contains(unit) && cost > 0.0);
-        let lead = if sent.cost.iter().skip(1).take(1).any(|cost| *cost > 0.0) {
-            QuotaUnit::Tokens
-        } else {
-            QuotaUnit::Requests
-        };
-
-        let before = self.closed_until;
-        let mut later = false;
-        let mut wait = 0.0_f64;
-        for ((unit, name), (cost, sent_before)) in
-            self.units.iter_mut().zip(PACED).zip(sent.cost.into_iter().zip(sent.before))
-        {
-            unit.level.refill(at);
-            unit.level.add(cost);
-            let blamed =
-                cost > 0.0 && exhausted.contains(name) || !named && !slots && !long_lived && name == lead;
-            if !blamed {
-                unit.pacer.not_admitted(cost);
-                continue;
-            }
-            let header_rate = unit.level.learned_rate();
-            let seen = Refused {
-                now: at,
-                sent_at: sent.at,
-                sent_before,
-                cost,
-                advice: advice.map(|wait| wait.as_secs_f64()),
-                alone: alone.map(|planned| planned.as_secs_f64()),
-                draw,
-                header_rate,
-                cap: unit.level.bucket().map(|bucket| bucket.rate),
-            };
-            let was = unit.pacer.wait(at, 0.0, 0.0, None);
-            wait = wait.max(unit.pacer.refuse(&seen));
-            later |= unit.pacer.wait(at, 0.0, 0.0, None) > was;
-        }
-        if slots {
-            self.slots.refused(sent.at, at);
-            self.slot_failures = self.slot_failures.saturating_add(1);
-            let doublings = f64::from(self.slot_failures.saturating_sub(1).clamp(0, 8)).exp2();
-            wait = wait.max((SLOT_BACKOFF * doublings).min(LONGEST_SLOT_BACKOFF) * (0.5 + draw));
-        }
-        // The advice itself, not its float: nothing may be sent a nanosecond before.
-        let floor = alone.max(advice).unwrap_or_else(|| duration(wait)).min(LONGEST);
-        let until = now.checked_add(floor);
-        self.closed_until = self.closed_until.max(until);
-        later || self.closed_until > before
-    }
-
-    /// Closes the scope for `wait` from `now`, by maximum; returns whether that is longer than before.
-    pub fn close(&mut self, wait: Duration, now: Instant) -> bool {
-        let before = self.closed_until;
-        self.closed_until = before.max(now.checked_add(wait.min(LONGEST)));
-        self.closed_until > before
-    }
-
     pub(crate) const fn slots(&self) -> &Slots {
         &self.slots
     }
-}
-
-/// The entry of a unit with the shortest window; the first where no window is stated.
-fn shortest_window(limits: &[ServiceLimit], unit: QuotaUnit) -> Option<&ServiceLimit> {
-    limits
-        .iter()
-        .filter(|limit| limit.unit == unit && limit.limit.is_some())
-        .min_by_key(|limit| limit.window.unwrap_or(Duration::MAX))
 }

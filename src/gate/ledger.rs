@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::cell::{Cell, Wakers};
 use super::permit::Permit;
-use super::state::{Cell, Wakers};
 use crate::clock;
 use crate::pace::{Sent, TokenUsage};
 
@@ -14,7 +14,10 @@ pub(crate) struct Ledger(Mutex<Entry>);
 enum Entry {
     Open(Permit),
     /// The scope is not held on to: a report that somebody keeps must not keep the scope.
-    Ended { cell: Weak<Cell>, call: Sent },
+    Ended {
+        cell: Weak<Cell>,
+        call: Sent,
+    },
 }
 
 impl Ledger {

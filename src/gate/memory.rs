@@ -5,8 +5,9 @@ use std::hash::BuildHasherDefault;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use super::cell::Cell;
 use super::scope::{Prehashed, ScopeKey};
-use super::state::{Cell, State};
+use super::state::State;
 
 #[derive(Debug)]
 pub(crate) struct Memory {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cell::{Cell, Wakers};
 use super::queue::{Number, Priority};
-use super::state::{Cell, Wakers};
 use crate::clock;
 use crate::pace::{Sent, TokenUsage};
 use crate::reading::ServiceLimit;
@@ -55,7 +55,7 @@ impl Permit {
     pub fn sent(&mut self, now: Instant) {
         if !self.is_sent {
             self.is_sent = true;
-            self.cell.lock().pace.sent_at(&mut self.call, now);
+            self.call.left(now);
         }
     }
 

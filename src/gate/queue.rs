@@ -1,6 +1,6 @@
 //! Who waits, and who is next: three classes, first come first served within a class, ageing between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -47,13 +47,15 @@ pub(crate) struct Waiter {
     pub(crate) demand: Demand,
     pub(crate) since: Instant,
     pub(crate) deadline: Option<Instant>,
-    /// Set once the ticket has been polled.
+    /// Set by [`Queue::park`] once the ticket has been polled.
     pub(crate) waker: Option<Waker>,
 }
 
 #[derive(Debug, Default)]
 struct Line {
     waiters: BTreeMap<Number, Waiter>,
+    /// Those whose future has been polled: one of them can hold the timer.
+    polled: BTreeSet<Number>,
     total: Amounts,
 }
 
@@ -102,6 +104,9 @@ impl Queue {
     pub(crate) fn remove(&mut self, class: Priority, number: Number) -> Option<Waiter> {
         let line = self.line_mut(class);
         let waiter = line.waiters.remove(&number)?;
+        if waiter.waker.is_some() {
+            line.polled.remove(&number);
+        }
         if line.waiters.is_empty() {
             // Sums of floats drift; an empty line is exactly empty.
             line.total = Amounts::default();
@@ -111,8 +116,27 @@ impl Queue {
         Some(waiter)
     }
 
-    pub(crate) fn get_mut(&mut self, class: Priority, number: Number) -> Option<&mut Waiter> {
-        self.line_mut(class).waiters.get_mut(&number)
+    pub(crate) fn get(&self, class: Priority, number: Number) -> Option<&Waiter> {
+        self.line(class).waiters.get(&number)
+    }
+
+    /// Whether a waiter is the first of its class.
+    pub(crate) fn is_first(&self, class: Priority, number: Number) -> bool {
+        self.line(class).waiters.first_key_value().is_some_and(|(first, _)| *first == number)
+    }
+
+    /// The future of a waiter has been polled with `waker`.
+    pub(crate) fn park(&mut self, class: Priority, number: Number, waker: &Waker) -> Option<&Waiter> {
+        let Line { waiters, polled, .. } = self.line_mut(class);
+        let waiter = waiters.get_mut(&number)?;
+        match &mut waiter.waker {
+            Some(known) => known.clone_from(waker),
+            none => {
+                *none = Some(waker.clone());
+                polled.insert(number);
+            }
+        }
+        Some(waiter)
     }
 
     /// What goes before a call that arrives now: everything of its class and of the higher ones.
@@ -149,10 +173,7 @@ impl Queue {
 
     /// The waiter that holds the release timer: the first whose future is being polled.
     pub(crate) fn baton(&self, now: Instant) -> Option<(Priority, Number)> {
-        self.heads(now).find_map(|(class, ..)| {
-            let polled = |(_, waiter): &(&Number, &Waiter)| waiter.waker.is_some();
-            self.line(class).waiters.iter().find(polled).map(|(number, _)| (class, *number))
-        })
+        self.heads(now).find_map(|(class, ..)| self.line(class).polled.first().map(|number| (class, *number)))
     }
 
     /// Everybody, class by class in order of arrival.

@@ -1,64 +1,15 @@
 //! The state of one scope behind its lock: who is let go is decided here and nowhere else.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority, Queue, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Cost, Demand, Limits, Pace, Sent, Wait, WaitCause, add};
-
-/// A scope, shared by its permits, tickets and the map.
-#[derive(Debug)]
-pub(crate) struct Cell(Mutex<State>);
-
-impl Cell {
-    pub(crate) const fn new(state: State) -> Self {
-        Self(Mutex::new(state))
-    }
-
-    /// The state is consistent between any two statements that can panic, so a poisoned lock is still good.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Wakers to call once the lock is released: a waker may run code of its own.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers(Vec<Waker>);
-
-impl Wakers {
-    pub(crate) fn wake(self) {
-        self.0.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// What became of a waiter, until its ticket is polled again.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Granted(Sent),
-    Refused(Refusal),
-}
-
-/// What became of a reservation at once.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Granted(Number, Sent),
-    Queued(Number),
-    Refused(Refusal),
-}
-
-/// One reservation as the state sees it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request {
-    pub(crate) cost: Cost,
-    pub(crate) class: Priority,
-    pub(crate) deadline: Option<Instant>,
-    /// The number and the age of a call that comes back after a refusal.
-    pub(crate) place: Option<(Number, Instant)>,
-}
+use crate::pace::{Amounts, Demand, Limits, Pace, Sent, Wait, WaitCause, add};
+use crate::units::QuotaUnits;
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -138,7 +89,7 @@ impl State {
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),
             Some(Outcome::Refused(refusal)) => Answer::Refused(refusal),
-            None => Answer::Queued(number),
+            None => Answer::Queued(number, wait),
         }
     }
 
@@ -161,11 +112,7 @@ impl State {
         waker: &Waker,
         now: Instant,
     ) -> Option<Instant> {
-        let waiter = self.queue.get_mut(class, number)?;
-        if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            waiter.waker = Some(waker.clone());
-        }
-        let deadline = waiter.deadline;
+        let deadline = self.queue.park(class, number, waker)?.deadline;
         if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
             return deadline;
         }
@@ -178,9 +125,9 @@ impl State {
     }
 
     /// Whether a waiter's deadline has come.
-    pub(crate) fn is_due(&mut self, class: Priority, number: Number, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, class: Priority, number: Number, now: Instant) -> bool {
         self.queue
-            .get_mut(class, number)
+            .get(class, number)
             .is_some_and(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
     }
 
@@ -211,7 +158,14 @@ impl State {
                 self.pace.ended();
             }
             Some(Outcome::Refused(_)) => {}
-            None => drop(self.queue.remove(class, number)),
+            None => {
+                let in_the_way = self.queue.is_first(class, number)
+                    || self.baton.is_some_and(|(holder, _)| holder == number);
+                drop(self.queue.remove(class, number));
+                if !in_the_way {
+                    return;
+                }
+            }
         }
         self.pump(now, wakers);
     }
@@ -243,7 +197,7 @@ impl State {
         });
         if !is_set {
             self.baton = Some((number, release));
-            wakers.0.extend(self.queue.get_mut(class, number).and_then(|waiter| waiter.waker.clone()));
+            wakers.0.extend(self.queue.get(class, number).and_then(|waiter| waiter.waker.clone()));
         }
     }
 
@@ -277,7 +231,7 @@ impl State {
         &mut self,
         sent: &Sent,
         advice: Option<Duration>,
-        exhausted: crate::units::QuotaUnits,
+        exhausted: QuotaUnits,
         planned: Duration,
         now: Instant,
         wakers: &mut Wakers,

@@ -10,10 +10,11 @@ use std::time::Instant;
 use tokio::time::Sleep;
 
 use super::Refusal;
+use super::cell::{Cell, Outcome, Wakers};
 use super::permit::Permit;
 use super::queue::{Number, Priority};
-use super::state::{Cell, Outcome, Wakers};
 use crate::clock;
+use crate::pace::Wait;
 
 /// A place in the queue of a scope: resolves to the permit, or to a refusal as soon as the deadline cannot be met.
 ///
@@ -36,13 +37,27 @@ pub struct Ticket {
     number: Number,
     since: Instant,
     class: Priority,
+    predicted: Wait,
     timer: Option<Pin<Box<Sleep>>>,
     is_resolved: bool,
 }
 
 impl Ticket {
-    pub(crate) const fn new(cell: Arc<Cell>, number: Number, since: Instant, class: Priority) -> Self {
-        Self { cell, number, since, class, timer: None, is_resolved: false }
+    pub(crate) const fn new(
+        cell: Arc<Cell>,
+        number: Number,
+        since: Instant,
+        class: Priority,
+        predicted: Wait,
+    ) -> Self {
+        Self { cell, number, since, class, predicted, timer: None, is_resolved: false }
+    }
+
+    /// How long the call had to wait as it took its place, and for what. Exact while one limit binds and nobody of a
+    /// higher class arrives.
+    #[must_use]
+    pub const fn predicted(&self) -> Wait {
+        self.predicted
     }
 
     fn resolve(&mut self, outcome: Outcome) -> Result<Permit, Refusal> {
@@ -137,6 +152,7 @@ impl fmt::Debug for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket")
             .field("class", &self.class)
+            .field("predicted", &self.predicted)
             .field("is_resolved", &self.is_resolved)
             .finish_non_exhaustive()
     }

@@ -38,7 +38,11 @@ pub(super) struct LogicalCall<'a> {
 }
 
 impl<'a> LogicalCall<'a> {
-    pub(super) fn begin(shared: &'a Shared, request: &mut Request, extensions: &mut Extensions) -> Result<Self> {
+    pub(super) fn begin(
+        shared: &'a Shared,
+        request: &mut Request,
+        extensions: &mut Extensions,
+    ) -> Result<Self> {
         let policy = &shared.policy;
         let now = clock::now();
         let probe = extensions.get::<Probe>();

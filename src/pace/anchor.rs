@@ -5,6 +5,8 @@
 //! gets: the cost admitted between them over the time between them. After a refusal calls are not let go all at once
 //! but one after another at that rate, from `R` on, with a small probing excess that grows until the next refusal.
 
+use super::recent::Recent;
+
 /// An idle pacer opens when a call arrives this much later than it could have been sent.
 const HOLD: f64 = 2.0;
 /// Bounds of the margin after an anchor, in seconds.
@@ -16,6 +18,11 @@ const PROBING: f64 = 0.05;
 const PROBING_RATE: f64 = 2.0;
 /// How many margins are waited out before probing grows.
 const PATIENCE: f64 = 1.5;
+/// How many times probing doubles per margin waited out after that, where no limit is stated; a stated one has not to
+/// be found.
+const STEEPNESS: f64 = 2.0;
+/// Where probing goes on after the estimate has been doubled.
+const RESUMED: f64 = 0.25;
 /// The least capacity: one mean call in this many seconds, so that no process starves by its own estimate.
 const SLOWEST: f64 = 15.0;
 /// The time constant of the capacity estimate.
@@ -26,12 +33,16 @@ const MEAN_GAIN: f64 = 0.02;
 const FIRST_BACKOFF: f64 = 0.5;
 const LONGEST_BACKOFF: f64 = 8.0;
 const MOST_DOUBLINGS: u32 = 6;
-/// The half of the span over which the first estimate of the capacity is taken.
-const HALF_SPAN: f64 = 5.0;
 /// Fewer calls of mean cost lately than this are no evidence of a rate.
 const SCARCE: f64 = 8.0;
 /// The rate, in calls of mean cost a second, that re-opens a scope of which nothing is known.
 const UNKNOWN_RATE: f64 = 10.0;
+/// Beyond this, in seconds, it is the limit that is odd, or the call.
+const LONGEST_GATHERING: f64 = 60.0;
+/// What one call may move the next, and all calls in flight together, in seconds; beyond, an estimate or a usage is
+/// wrong.
+const LONGEST_STEP: f64 = 60.0;
+const LONGEST_BACKLOG: f64 = 900.0;
 /// Numbers beyond are cut: they could only come from a server that lies.
 const LARGEST: f64 = 1e15;
 
@@ -55,6 +66,17 @@ pub(crate) struct Refused {
     pub(crate) cap: Option<f64>,
 }
 
+/// What one refusal pins down.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    /// When the server admits again (R).
+    admits: f64,
+    /// The cost that it had admitted from us before (S − F).
+    admitted: f64,
+    /// The cost that it had refused us before (F).
+    refused: f64,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pacer {
     /// Whether calls are being let go one after another.
@@ -65,8 +87,7 @@ pub(crate) struct Pacer {
     capacity: Option<f64>,
     /// Whether the estimate is only what was sent lately, not what two anchors say.
     provisional: bool,
-    /// The last anchor: when the server admits again, and the cost admitted before the refused call.
-    anchor: Option<(f64, f64)>,
+    anchor: Option<Anchor>,
     /// Refusals in a row, counted once per round trip.
     episode: i32,
     /// Refusals of calls sent before this moment belong to the same round trip.
@@ -85,10 +106,7 @@ pub(crate) struct Pacer {
     mean: f64,
     /// The probing excess of the last call.
     probing: f64,
-    /// The cost sent in this half span, in the one before, and since when.
-    recent: (f64, f64),
-    half_started: f64,
-    first_sent: Option<f64>,
+    recent: Recent,
 }
 
 impl Pacer {
@@ -114,9 +132,7 @@ impl Pacer {
             return 0.0;
         }
         let before = self.capacity.map_or(0.0, |capacity| ahead / (capacity * (1.0 + self.probing)));
-        // A token bucket admits a call only when all of its cost has come together.
-        let gathering = header_rate.map_or(0.0, |rate| cost / rate);
-        self.next_send + before + gathering - now
+        self.next_send + before + gathering(cost, header_rate) - now
     }
 
     /// A call arrives at a scope that is not closed: a pacer that has been idle opens.
@@ -134,8 +150,8 @@ impl Pacer {
             return before;
         }
         self.sent = (self.sent + cost).min(LARGEST);
-        self.mean = if self.mean > 0.0 { MEAN_GAIN.mul_add(cost - self.mean, self.mean) } else { cost };
-        self.remember(now, cost);
+        self.mean = if self.mean > 0.0 { self.mean + MEAN_GAIN * (cost - self.mean) } else { cost };
+        self.recent.add(now, cost);
         let (true, Some(capacity)) = (self.pacing, self.capacity) else { return before };
 
         let late = now - self.next_send;
@@ -145,18 +161,22 @@ impl Pacer {
         let per_second = capacity / self.mean;
         let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
         let patience = self.gated * least / self.margin(self.episode, capacity) - PATIENCE;
-        let mut probing = (least * patience.clamp(0.0, 64.0).exp2()).min(1.0);
+        let steepness = if cap.is_some() { 1.0 } else { STEEPNESS };
+        let mut probing = (least * (steepness * patience.clamp(0.0, 32.0)).exp2()).min(1.0);
         let mut capacity = capacity;
         if probing >= 1.0 {
             // No refusal in spite of twice the rate: the estimate is what is wrong.
             capacity = bounded(2.0 * capacity, self.mean, cap);
             self.capacity = Some(capacity);
-            self.gated = 0.0;
+            // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
+            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness)
+                * self.margin(self.episode, capacity)
+                / least;
         }
         self.probing = probing;
         self.idle += late.max(0.0);
-        self.next_send += cost / (capacity * (1.0 + probing));
+        self.next_send += (cost / (capacity * (1.0 + probing))).min(LONGEST_STEP);
         before
     }
 
@@ -164,13 +184,13 @@ impl Pacer {
     pub(crate) fn correct(&mut self, difference: f64) {
         self.sent = (self.sent + difference).clamp(0.0, LARGEST);
         if let (true, Some(capacity)) = (self.pacing, self.capacity) {
-            self.next_send += difference / capacity;
+            self.next_send += (difference / capacity).clamp(-LONGEST_STEP, LONGEST_STEP);
         }
     }
 
     /// The usage of a call that came without an estimate.
     pub(crate) fn learn_mean(&mut self, cost: f64) {
-        self.mean = if self.mean > 0.0 { MEAN_GAIN.mul_add(cost - self.mean, self.mean) } else { cost };
+        self.mean = if self.mean > 0.0 { self.mean + MEAN_GAIN * (cost - self.mean) } else { cost };
     }
 
     /// A call was taken by the server.
@@ -221,7 +241,8 @@ impl Pacer {
 
     /// The server refused a call for want of this unit; returns the wait in seconds that it stands for.
     pub(crate) fn refuse(&mut self, seen: &Refused) -> f64 {
-        let wait = seen.advice.or(seen.alone).unwrap_or_else(|| self.backoff());
+        let wait =
+            seen.advice.or(seen.alone.filter(|planned| *planned > 0.0)).unwrap_or_else(|| self.backoff());
         if self.mean <= 0.0 {
             self.mean = seen.cost.max(1.0);
         }
@@ -242,16 +263,14 @@ impl Pacer {
             return wait;
         }
 
-        let gathering = seen.header_rate.map_or(0.0, |rate| seen.cost / rate);
-        let admits = seen.sent_at + wait - gathering;
+        let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(admits, admitted);
+        self.measure(Anchor { admits, admitted, refused: self.refused });
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             // Calls now and then show how much was wanted, not how much there is.
-            let scarce = seen.alone.is_some() && self.recent.0 + self.recent.1 < SCARCE * self.mean;
-            let least = if scarce { UNKNOWN_RATE * self.mean } else { 0.0 };
-            self.recent_rate(seen.now).max(least)
+            let scarce = seen.alone.is_some() && self.recent.cost() < SCARCE * self.mean;
+            self.recent.rate(seen.now).max(if scarce { UNKNOWN_RATE * self.mean } else { 0.0 })
         });
         let capacity = bounded(estimate, self.mean, seen.cap);
         self.capacity = Some(capacity);
@@ -264,25 +283,42 @@ impl Pacer {
         // Nobody else is to be kept apart from a call that is alone.
         let margin = seen.alone.map_or(margin, |planned| (planned - wait).max(0.0));
         let sent_after = (self.sent - seen.sent_before - seen.cost).max(0.0);
-        self.next_send = admits + sent_after / capacity + margin;
+        // Refused again without a success between: perhaps the server charges for what it refuses, and leaves the
+        // charge out of its advice. Then the call that comes back pays for itself first, or it never passes.
+        let charge = if self.failures >= 2 && seen.alone.is_none() {
+            (seen.cost / capacity).min(SLOWEST)
+        } else {
+            0.0
+        };
+        self.next_send = admits + (sent_after / capacity).min(LONGEST_BACKLOG) + margin + charge;
         wait
     }
 
     /// Takes a new anchor, and what it says of the capacity together with the last one.
-    fn measure(&mut self, admits: f64, admitted: f64) {
-        let Some((last_admits, last_admitted)) = self.anchor else {
-            self.anchor = Some((admits, admitted));
+    fn measure(&mut self, new: Anchor) {
+        let Some(last) = self.anchor else {
+            self.anchor = Some(new);
             self.idle = 0.0;
             return;
         };
-        let span = admits - last_admits;
-        let cost = admitted - last_admitted;
+        let span = new.admits - last.admits;
+        let cost = new.admitted - last.admitted;
+        let refused = (new.refused - last.refused).max(0.0);
         let enough = span >= 1.0 || self.provisional && span >= 0.25 && cost >= 8.0 * self.mean;
         if !enough || cost <= 0.0 {
             return;
         }
         let observed = cost / span;
         let capacity = match self.capacity.filter(|_| !self.provisional) {
+            // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
+            // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.
+            None if refused > cost => {
+                self.capacity = Some((cost + refused) / span);
+                self.provisional = true;
+                self.anchor = Some(new);
+                self.idle = 0.0;
+                return;
+            }
             None => observed,
             // A span in which the callers were the limit shows only that the capacity is not lower.
             Some(capacity) if self.idle > 0.5 * span => capacity.max(observed),
@@ -293,26 +329,15 @@ impl Pacer {
         };
         self.capacity = Some(capacity);
         self.provisional = false;
-        self.anchor = Some((admits, admitted));
+        self.anchor = Some(new);
         self.idle = 0.0;
     }
+}
 
-    fn remember(&mut self, now: f64, cost: f64) {
-        let started = *self.first_sent.get_or_insert(now);
-        let elapsed = now - self.half_started.max(started);
-        if elapsed >= HALF_SPAN {
-            self.recent.1 = if elapsed < 2.0 * HALF_SPAN { self.recent.0 } else { 0.0 };
-            self.recent.0 = 0.0;
-            self.half_started = now;
-        }
-        self.recent.0 += cost;
-    }
-
-    /// What was sent a second, lately; only a first guess.
-    fn recent_rate(&self, now: f64) -> f64 {
-        let since = self.first_sent.unwrap_or(now).max(self.half_started - HALF_SPAN);
-        (self.recent.0 + self.recent.1) / (now - since).clamp(1.0, 2.0 * HALF_SPAN)
-    }
+/// The seconds in which the cost of a call comes together: a token bucket, which states its limit, admits a call only
+/// when all of it is there, and its advice counts to that moment.
+fn gathering(cost: f64, header_rate: Option<f64>) -> f64 {
+    header_rate.map_or(0.0, |rate| (cost / rate).min(LONGEST_GATHERING))
 }
 
 /// A capacity that neither starves the callers nor exceeds what is known.

@@ -5,6 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::number::float;
 use crate::units::QuotaUnit;
 
+/// The most tokens that one call is believed to take.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
+fn believed(tokens: u64) -> f64 {
+    float(tokens.min(MOST_TOKENS))
+}
+
 /// The quota units that are paced, in the order of every [`Amounts`].
 pub(crate) const PACED: [QuotaUnit; 4] =
     [QuotaUnit::Requests, QuotaUnit::Tokens, QuotaUnit::InputTokens, QuotaUnit::OutputTokens];
@@ -79,7 +86,7 @@ impl TokenUsage {
     }
 
     pub(crate) fn amounts(self) -> Amounts {
-        [1.0, float(self.input.saturating_add(self.output)), float(self.input), float(self.output)]
+        [1.0, believed(self.input.saturating_add(self.output)), believed(self.input), believed(self.output)]
     }
 }
 
@@ -112,7 +119,7 @@ impl Cost {
     pub(crate) fn amounts(self, mean: impl FnOnce() -> Amounts) -> Amounts {
         match self.tokens {
             Some(estimate) => {
-                [1.0, float(estimate.tokens()), float(estimate.input()), float(estimate.max_output)]
+                [1.0, believed(estimate.tokens()), believed(estimate.input()), believed(estimate.max_output)]
             }
             None => {
                 let [_, tokens, input, output] = mean();

@@ -12,6 +12,9 @@ const LONGEST_WINDOW: f64 = 86_400.0;
 const USUAL_WINDOW: f64 = 60.0;
 /// Limits that are believed, in units.
 const LARGEST_LIMIT: f64 = 1e15;
+/// The deepest debt, in buckets: an hour's worth of a limit per minute. What a server claims a call has used is not
+/// proof enough to close a scope for longer.
+const DEEPEST: f64 = 60.0;
 /// The share of the bucket that batch calls leave to the others.
 const BATCH_RESERVE: f64 = 0.1;
 /// Calls of mean cost that are kept free where the limit comes from headers: several processes see the same
@@ -109,12 +112,15 @@ impl Level {
         self.combine(now);
     }
 
+    /// Adds what has come since the last refill; a clock that steps back adds nothing and takes nothing.
     pub(crate) fn refill(&mut self, now: f64) {
-        if let Some(bucket) = self.bucket {
-            let elapsed = (now - self.refilled).max(0.0);
-            self.level = elapsed.mul_add(bucket.rate, self.level).min(bucket.capacity);
+        let elapsed = now - self.refilled;
+        if elapsed > 0.0 {
+            if let Some(bucket) = self.bucket {
+                self.level = (self.level + elapsed * bucket.rate).min(bucket.capacity);
+            }
+            self.refilled = now;
         }
-        self.refilled = self.refilled.max(now);
     }
 
     /// Seconds until a call of `cost` may pass when `ahead` goes first.
@@ -126,7 +132,8 @@ impl Level {
         let headroom = if self.is_learned() { HEADROOM * mean } else { 0.0 };
         let kept = if batch { headroom.max(BATCH_RESERVE * bucket.capacity) } else { headroom };
         let needed = (cost + kept).min(bucket.capacity);
-        (ahead + needed - self.level) / bucket.rate
+        let missing = ahead + needed - self.level;
+        if missing > 0.0 { missing / bucket.rate } else { 0.0 }
     }
 
     /// Takes `cost`; the level may go below 0, so that a call larger than the bucket passes when it is full.
@@ -137,7 +144,7 @@ impl Level {
     /// Gives `amount` back, or takes it when it is negative.
     pub(crate) fn add(&mut self, amount: f64) {
         if let Some(bucket) = self.bucket {
-            self.level = (self.level + amount).min(bucket.capacity).max(-LARGEST_LIMIT);
+            self.level = (self.level + amount).min(bucket.capacity).max(-DEEPEST * bucket.capacity);
         }
     }
 
@@ -159,7 +166,7 @@ impl Level {
 
         let bucket = self.bucket?;
         let since = (seen.now - seen.sent_at - seen.one_way).max(0.0);
-        let server = (capacity / window).mul_add(since, remaining?).min(capacity) - seen.sent_after;
+        let server = (remaining? + capacity / window * since).min(capacity) - seen.sent_after;
         let target = server.min(bucket.capacity);
         if first && self.configured.is_none() || target < self.level {
             self.level = target;

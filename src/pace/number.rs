@@ -14,7 +14,7 @@ const TWO_POW_32: f64 = 4_294_967_296.0;
 pub(crate) fn float(count: u64) -> f64 {
     let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-    f64::from(high).mul_add(TWO_POW_32, f64::from(low))
+    f64::from(high) * TWO_POW_32 + f64::from(low)
 }
 
 /// The whole part of a float, saturating at both ends; not-a-number is 0.
@@ -26,12 +26,12 @@ pub(crate) fn whole(value: f64) -> u64 {
     }
 }
 
-/// Seconds as a duration in whole microseconds; what that leaves out is noise to everybody who checks again.
+/// Seconds as a duration in whole microseconds, rounded down: a wait that rounding has made longer than a deadline by a
+/// nanosecond is in time. What a timer set by it comes too early is below [`NOISE`], so that a wait that is over by the
+/// clock is over by the arithmetic.
 pub(crate) fn duration(seconds: f64) -> Duration {
     if seconds > NOISE {
-        // 366 days in microseconds are far below the range of the conversion.
-        let micros = whole(seconds.min(LONGEST.as_secs_f64()) * 1e6);
-        Duration::from_micros(micros)
+        Duration::from_micros(whole(seconds.min(LONGEST.as_secs_f64()) * 1e6))
     } else {
         Duration::ZERO
     }

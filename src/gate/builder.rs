@@ -1,0 +1,83 @@
+//! The settings of a gate.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::memory::Memory;
+use super::{Gate, Settings, Shared};
+use crate::clock::Draws;
+use crate::pace::{InvalidLimits, Limits};
+
+/// Settings of a [`Gate`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct GateBuilder {
+    limits: Limits,
+    max_scopes: usize,
+    max_queue: usize,
+    max_queue_wait: Option<Duration>,
+    seed: Option<u64>,
+}
+
+impl Default for GateBuilder {
+    fn default() -> Self {
+        Self { limits: Limits::new(), max_scopes: 1024, max_queue: 16_384, max_queue_wait: None, seed: None }
+    }
+}
+
+impl GateBuilder {
+    /// The limits that every scope starts with; [`Gate::set_limits`] changes those of one.
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many scopes are kept, 1,024 unless told. The one that was used longest ago makes room for a new one;
+    /// never one that is closed or has calls waiting or in flight.
+    pub const fn max_scopes(mut self, scopes: usize) -> Self {
+        self.max_scopes = scopes;
+        self
+    }
+
+    /// How many calls may wait in one scope, 16,384 unless told.
+    pub const fn max_queue(mut self, calls: usize) -> Self {
+        self.max_queue = calls;
+        self
+    }
+
+    /// The longest that any call may wait in the queue, whatever its deadline; not bounded unless told.
+    ///
+    /// Under lasting overload every call that is served waits about as long as it may, so this should be well below
+    /// the callers' budgets.
+    pub const fn max_queue_wait(mut self, wait: Duration) -> Self {
+        self.max_queue_wait = Some(wait);
+        self
+    }
+
+    /// Makes the jitter repeatable, for tests.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The gate.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLimits`] where a limit is 0.
+    pub fn build(self) -> Result<Gate, InvalidLimits> {
+        self.limits.validate()?;
+        Ok(self.assemble())
+    }
+
+    /// The gate of limits that are known to be valid.
+    pub(super) fn assemble(self) -> Gate {
+        let draws = self.seed.map_or_else(Draws::new, Draws::seeded);
+        Gate(Arc::new(Shared {
+            memory: Memory::new(self.max_scopes),
+            settings: Mutex::new(Settings { limits: self.limits, draws }),
+            max_queue: self.max_queue,
+            max_queue_wait: self.max_queue_wait,
+        }))
+    }
+}
