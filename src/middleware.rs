@@ -260,7 +260,13 @@ impl<'a> LogicalCall<'a> {
             .idempotent(self.idempotent)
             .replayable(replayable)
             .retry_budget_open(budget.allows(at));
-        let decision = decide(&self.shared.policy, outcome, &call, at, self.shared.chance.draw());
+        let decision = match decide(&self.shared.policy, outcome, &call, at, self.shared.chance.draw()) {
+            // Reading the refusal's body took what was left: a send now would be cut off at once.
+            Decision::Wait { .. } if clock::now() >= self.deadline => {
+                Decision::SpillOver(Reason::BudgetExceeded)
+            }
+            decision => decision,
+        };
         if let Decision::Wait { charged: true, .. } = decision {
             let _ = budget.withdraw(at);
         }
