@@ -57,7 +57,7 @@ const ANSWERS: [&str; 4] = ["n", "best_of", "candidateCount", "candidate_count"]
 const SETTINGS: [&str; 2] = ["generationConfig", "generation_config"];
 
 /// Members of messages and their parts that the model does not read as text.
-const UNREAD: [&str; 12] = [
+const UNREAD: [&str; 13] = [
     "type",
     "role",
     "id",
@@ -66,6 +66,7 @@ const UNREAD: [&str; 12] = [
     "tool_use_id",
     "status",
     "cache_control",
+    "media_type",
     "signature",
     "thoughtSignature",
     "thought_signature",

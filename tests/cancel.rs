@@ -25,7 +25,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use reqwest::Body;
 use reqwest_admission::observe::{DecisionEvent, Observer};
 use reqwest_admission::policy::{OnSpill, RetryBudgetPolicy};
-use reqwest_admission::{Admission, AdmissionPolicy, CallReport, RetryConflict, SpillOver};
+use reqwest_admission::{
+    Admission, AdmissionPolicy, CallReport, LatencyBudget, Reason, RetryConflict, SpillOver,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use support::{Answer, Origin, ms};
 use tokio::time::{Instant, timeout};
@@ -161,6 +163,23 @@ async fn a_refusal_is_let_go_before_the_wait() {
     assert_eq!(call.await.unwrap().status(), 200);
     // The advice counts from the receipt of the head, not from the end of the body.
     assert!(start.elapsed() >= ms(6999) && start.elapsed() <= ms(7899), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_takes_what_is_left_of_the_budget_leaves_no_time_for_another_send() {
+    for (budget, sends) in [(1999, 1), (2000, 1), (2001, 2)] {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let refusal = Answer::status(429).header("retry-after-ms", "100").body(Endless::body(&alive));
+        let origin = Origin::in_order([refusal]);
+        let call =
+            origin.behind(Admission::default()).get(URL).with_extension(LatencyBudget::new(ms(budget)));
+        let outcome = call.send().await;
+        assert_eq!((origin.count(), outcome.is_ok()), (sends, sends == 2), "{budget}");
+        if let Some(spill) = SpillOver::of(&outcome) {
+            assert_eq!((spill.reason(), spill.status().unwrap().as_u16()), (Reason::BudgetExceeded, 429));
+            assert_eq!((spill.body(), spill.possibly_processed()), (&b"{"[..], false));
+        }
+    }
 }
 
 /// Something of everything that may come back.

@@ -227,7 +227,9 @@ impl<'a> LogicalCall<'a> {
             Sent::Failed(error) => Outcome::Failure(replay::failure(error)),
         };
         let mut budget = self.shared.lock_retry_budget();
-        let call = Call::new(self.deadline)
+        // Where reading a refusal's body took what was left, a send now would be cut off at once.
+        let deadline = if clock::now() < self.deadline { self.deadline } else { at };
+        let call = Call::new(deadline)
             .attempts(self.attempts)
             .idempotent(self.idempotent)
             .replayable(replayable)
