@@ -82,6 +82,7 @@
 //!
 //! | Feature | Default | What it adds |
 //! |---|---|---|
+//! | `estimate` | off | `estimate::BodyEstimator`: token estimates read off JSON request bodies |
 //! | `metrics` | off | counters and histograms through the `metrics` facade, see [`observe`] |
 //!
 //! reqwest is used without its default features; TLS and the rest are what your own dependency on it says.
