@@ -35,6 +35,21 @@
 //! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
 //! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace).
 //!
+//! # How a client calls it
+//!
+//! 1. [`Gate::reserve`] with the call's one deadline. [`Reserve::Refused`]: spill over at once. [`Reserve::Queued`]:
+//!    await the ticket; its error is the same refusal, and comes as soon as it is certain.
+//! 2. [`Permit::sent`] right before the request leaves. A permit dropped before then costs nothing.
+//! 3. A response that the server *took* (whatever its status, if it is not a refusal for want of capacity):
+//!    [`Permit::observe`] with the stated limits, then move the permit into the body. At the clean end of the body
+//!    [`Permit::settle`] with the usage, where it is known, and [`Permit::finish`]; otherwise drop it.
+//! 4. A refusal for want of capacity: [`Permit::refused`] with the advised wait as it was read, without jitter, and the
+//!    exhausted units. To try again call [`Gate::reserve_again`] with the place at once and do not sleep: the gate waits,
+//!    and answers `Refused` where the advice goes beyond the deadline. For an overload that is not a quota's (529, or
+//!    503 without limits) name [`Concurrency`](crate::units::QuotaUnit::Concurrency).
+//! 5. A refusal that no wait will mend (billing, spend caps), a lost connection, a 5xx: drop the permit. The backoff of
+//!    such a call is the client's own; it sleeps without a permit and then reserves anew.
+//!
 //! # A second store
 //!
 //! This gate knows one process. A store for a fleet (Redis) belongs behind it, not in its place: a call that has its

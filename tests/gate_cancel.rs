@@ -16,7 +16,11 @@ const CALLS: u64 = 200;
 /// One call that passes through all stations; cancelled wherever it is.
 async fn call(gate: Gate, scope: ScopeKey, mut random: Random) {
     let now = || Instant::now().into_std();
-    let priority = [Priority::High, Priority::Normal, Priority::Batch][(random.next() % 3) as usize];
+    let priority = match random.next() % 3 {
+        0 => Priority::High,
+        1 => Priority::Normal,
+        _ => Priority::Batch,
+    };
     let cost = Cost::from(TokenEstimate::new(random.next() % 100, random.next() % 50));
     let deadline = now().checked_add(Duration::from_millis(random.next() % 3_000));
     let mut reserve = gate.reserve(&scope, cost, priority, deadline, now());
@@ -107,4 +111,43 @@ async fn calls_cancelled_before_they_are_sent_cost_nothing() {
     let requests = state.units.iter().find(|unit| unit.unit == QuotaUnit::Requests).expect("requests");
     assert!((requests.level.expect("a level") - 50.0).abs() < 1e-6, "{requests:?}");
     assert_eq!((state.in_flight, state.waiting.normal), (0, 0));
+}
+
+/// Real threads and the real clock: whatever the interleaving, the limit holds and nobody is forgotten.
+#[test]
+fn two_threads_neither_hang_nor_exceed_the_limit() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
+    runtime.expect("a runtime").block_on(async {
+        let gate = Gate::builder().limits(Limits::new().concurrency(3)).build().expect("valid limits");
+        let scope = ScopeKey::new("threads");
+        let mut callers = tokio::task::JoinSet::new();
+        for caller in 0..64 {
+            let (gate, scope) = (gate.clone(), scope.clone());
+            callers.spawn(async move {
+                let mut random = Random::new(5, caller);
+                for _ in 0..300 {
+                    let now = Instant::now().into_std();
+                    let reserve = gate.reserve(&scope, Cost::request(), Priority::Normal, None, now);
+                    if random.next().is_multiple_of(4) {
+                        let _ = timeout(Duration::from_micros(random.next() % 1_500), granted(reserve)).await;
+                        continue;
+                    }
+                    let mut permit = granted(reserve).await.expect("no deadline");
+                    permit.sent(Instant::now().into_std());
+                    tokio::task::yield_now().await;
+                    let state = gate.snapshot(Instant::now().into_std()).scopes.remove(0);
+                    assert!(state.in_flight <= 3, "{} in flight", state.in_flight);
+                    permit.finish();
+                }
+            });
+        }
+        let all = async {
+            while let Some(caller) = callers.join_next().await {
+                caller.expect("no call panics");
+            }
+        };
+        timeout(Duration::from_secs(60), all).await.expect("nobody is forgotten");
+        let state = gate.snapshot(Instant::now().into_std()).scopes.remove(0);
+        assert_eq!((state.in_flight, state.waiting.normal), (0, 0));
+    });
 }

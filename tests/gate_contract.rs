@@ -10,6 +10,7 @@ use std::time::Duration;
 use model::granted;
 use reqwest_admission::gate::{Gate, Permit, Priority, Refusal, RefusalReason, Reserve, ScopeKey, Ticket};
 use reqwest_admission::pace::{Cost, Limits, TokenEstimate, TokenUsage, WaitCause};
+use reqwest_admission::reading::ServiceLimit;
 use reqwest_admission::units::{QuotaUnit, QuotaUnits};
 use tokio::time::{Instant, advance, sleep};
 
@@ -466,6 +467,64 @@ async fn a_permit_that_was_never_sent_costs_nothing() {
         }
     }
     assert!((level(&gate, QuotaUnit::Requests) - 10.0).abs() < 1e-9);
+}
+
+fn stated(limit: u64, remaining: u64, reset: f64) -> [ServiceLimit; 1] {
+    let mut stated = ServiceLimit::new(QuotaUnit::Requests);
+    stated.limit = Some(limit);
+    stated.remaining = Some(remaining);
+    stated.reset = Some(Duration::from_secs_f64(reset));
+    [stated]
+}
+
+#[tokio::test(start_paused = true)]
+async fn remaining_is_not_counted_twice_and_old_news_is_ignored() {
+    let (gate, scope) = gate(Limits::new());
+    let mut calls: Vec<Permit> = Vec::new();
+    for _ in 0..10 {
+        calls.push(permit(ask(&gate, &scope, None)));
+        advance(Duration::from_millis(1)).await;
+    }
+    // The server saw the first call only; the other nine are on their way.
+    calls[0].observe(&stated(100, 99, 0.6), now());
+    let first = level(&gate, QuotaUnit::Requests);
+    assert!(first > 89.0 && first < 91.5, "99 less the nine in flight: {first}");
+    // The last one, overtaken by others of another process.
+    calls[9].observe(&stated(100, 40, 36.0), now());
+    let state = gate.snapshot(now()).scopes.remove(0).units[0];
+    assert!(state.level.expect("a level") < 41.0, "down at once: {state:?}");
+    assert!((state.rate.expect("a rate") - 100.0 / 60.0).abs() < 0.01, "{state:?}");
+    calls[5].observe(&stated(100, 95, 3.0), now());
+    assert!(level(&gate, QuotaUnit::Requests) < 41.0, "a response to an older call changes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nearly_empty_server_is_paced_before_it_refuses_and_a_configured_limit_caps_a_stated_one() {
+    let (gate, scope) = gate(Limits::new().requests_per_minute(30));
+    let mut call = permit(ask(&gate, &scope, None));
+    call.observe(&stated(100, 2, 58.8), now());
+    let state = gate.snapshot(now()).scopes.remove(0).units[0];
+    assert!(state.is_pacing, "{state:?}");
+    assert_eq!((state.capacity, state.rate), (Some(30.0), Some(0.5)));
+    advance(Duration::from_secs(20)).await;
+    let mut call = granted(ask(&gate, &scope, None)).await.expect("a permit");
+    call.sent(now());
+    call.observe(&stated(100, 90, 6.0), now());
+    assert!(!gate.snapshot(now()).scopes.remove(0).units[0].is_pacing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn advice_follows_what_is_left_and_the_snapshot_can_be_printed() {
+    let (gate, scope) = gate(Limits::new().tokens_per_minute(6_000).concurrency(8));
+    assert!(gate.advice(&scope, now()).is_none());
+    let mut call = permit(gate.reserve(&scope, tokens(1_000), Priority::Normal, None, now()));
+    call.observe(&[], now());
+    let advice = gate.advice(&scope, now()).expect("a scope");
+    assert_eq!((advice.batch_size, advice.max_output), (Some(5), Some(4_000)));
+    assert_eq!(advice.wait_seconds, 0.0);
+    let snapshot = serde_json::to_value(gate.snapshot(now())).expect("a value");
+    assert_eq!(snapshot["scopes"][0]["in_flight"], 1);
+    assert_eq!(snapshot["scopes"][0]["units"][1]["origin"], "configured");
 }
 
 #[test]
