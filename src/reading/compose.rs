@@ -102,7 +102,7 @@ impl<'h> Fields<'h> {
             [b'x', b'-', b'm', b's', b'-', ..] if text.contains("spill") => self.note_spill_over(text, value),
             _ => {}
         }
-        if text.len() <= 20
+        if (text.ends_with("id") || text == "cf-ray")
             && let Some(rank) = REQUEST_IDS.iter().position(|id| *id == text)
             && self.request_id.is_none_or(|(known, _)| rank < known)
             && mark(value).is_some()

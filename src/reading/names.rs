@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
+use super::value::{Count, count};
 use crate::units::QuotaUnit;
 
 const MINUTE: u64 = 60;
@@ -48,65 +49,131 @@ pub(super) struct FieldName {
     pub(super) family: bool,
 }
 
-fn contains(name: &[u8], part: &[u8]) -> bool {
-    name.windows(part.len()).any(|window| window == part)
-}
-
 /// Whether a name may be one of these; cheap, for every field of every response passes here.
 pub(super) fn may_be_limit(name: &str) -> bool {
-    let name = name.as_bytes();
-    contains(name, b"limit") || contains(name, b"remaining") || name.starts_with(b"anthropic-priority-")
+    // Both `limit` and `remaining` have their `m` in third place.
+    let mut rest = name.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if matches!(
+            (first, tail),
+            (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
+        ) {
+            return true;
+        }
+        rest = tail;
+    }
+    name.starts_with("anthropic-priority-")
+}
+
+/// What a word of a name may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    /// A part that is always meant as one.
+    Strong(Part),
+    /// `max`, a limit where nothing else is.
+    Max,
+    /// `limit`, which may also belong to the name of the family.
+    Limit,
+    Rate,
+    Family,
+    Qualifier,
+    /// Anthropic's `unified-overage-*` tell whether paid overage is on, not whether a limit is spent.
+    Overage,
+    Other,
+}
+
+fn word(text: &[u8]) -> Word {
+    match text {
+        b"limit" => Word::Limit,
+        b"remaining" => Word::Strong(Part::Remaining),
+        b"reset" | b"resets" => Word::Strong(Part::Reset),
+        b"rate" => Word::Rate,
+        b"max" => Word::Max,
+        b"status" => Word::Strong(Part::Status),
+        b"utilization" => Word::Strong(Part::Utilization),
+        b"renewalperiod" | b"interval" => Word::Strong(Part::Window),
+        b"next" => Word::Strong(Part::ResetAgain),
+        b"overage" => Word::Overage,
+        b"after" | b"in" | b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" | b"ms"
+        | b"millis" | b"milliseconds" | b"seconds" | b"s" => Word::Qualifier,
+        _ if text.starts_with(b"ratelimit") => Word::Family,
+        _ if text.starts_with(b"reset") => {
+            Word::Strong(if text.ends_with(b"after") { Part::ResetAfter } else { Part::ResetAgain })
+        }
+        _ => Word::Other,
+    }
 }
 
 /// Reads a name that passed [`may_be_limit`].
 pub(super) fn field_name(name: &str) -> Option<FieldName> {
-    let mut words = ArrayVec::<&str, 12>::new();
-    for word in name.split(['-', '_']) {
-        words.try_push(word).ok()?;
-    }
-    let family = contains(name.as_bytes(), b"ratelimit")
-        || contains(name.as_bytes(), b"rate-limit")
-        || name.starts_with("anthropic-priority-");
-    // Anthropic's `unified-overage-*` tell whether paid overage is on, not whether a limit is spent.
-    if words.contains(&"overage") {
-        return None;
-    }
-    let (at, part) = part_of(&words, family)?;
+    frequent_name(name.as_bytes()).or_else(|| any_name(name))
+}
 
+/// The names that most responses with limits have, without taking them apart.
+fn frequent_name(name: &[u8]) -> Option<FieldName> {
+    const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
+    const REQUESTS: (QuotaUnit, u64, bool) =
+        (QuotaUnit::Requests, FAMILY.wrapping_add(hash(b"requests")), true);
+    const TOKENS: (QuotaUnit, u64, bool) = (QuotaUnit::Tokens, FAMILY.wrapping_add(hash(b"tokens")), true);
+    const UNNAMED: (QuotaUnit, u64, bool) = (QuotaUnit::Requests, FAMILY, false);
+
+    let (part, rest) = match name.strip_prefix(b"x-ratelimit-")? {
+        [b'l', b'i', b'm', b'i', b't', rest @ ..] => (Part::Limit, rest),
+        [b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g', rest @ ..] => (Part::Remaining, rest),
+        [b'r', b'e', b's', b'e', b't', rest @ ..] => (Part::Reset, rest),
+        _ => return None,
+    };
+    let (unit, key, unit_named) = match rest {
+        b"-requests" => REQUESTS,
+        b"-tokens" => TOKENS,
+        b"" => UNNAMED,
+        _ => return None,
+    };
+    Some(FieldName { part, unit, window: None, key, unit_named, millis: false, family: true })
+}
+
+fn any_name(name: &str) -> Option<FieldName> {
+    let mut words = ArrayVec::<(&[u8], Word), 12>::new();
+    let mut family = name.starts_with("anthropic-priority-");
+    let mut last = Word::Other;
+    for text in name.as_bytes().split(|byte| matches!(byte, b'-' | b'_')) {
+        let word = word(text);
+        family |= word == Word::Family || (word == Word::Limit && last == Word::Rate);
+        words.try_push((text, word)).ok()?;
+        last = word;
+        if word == Word::Overage {
+            return None;
+        }
+    }
+    let (at, mut part) = part_of(&words, family)?;
+
+    let qualified = matches!(part, Part::Reset | Part::Window);
     let mut bag = Bag::default();
     let mut window = None;
     let mut key: u64 = 0;
-    let mut part_value = part;
     let mut millis = false;
-    let mut previous = "";
-    for (index, word) in words.iter().enumerate() {
-        let is_part = index == at;
-        let qualifies = index > at && matches!(part, Part::Reset | Part::Window) && is_qualifier(word);
-        if is_part {
-            if let Part::Reset = part
-                && word.len() > 6
-            {
-                part_value = if word.ends_with("after") { Part::ResetAfter } else { Part::ResetAgain };
-            }
-        } else if qualifies {
-            millis |= matches!(*word, "ms" | "milliseconds" | "millis");
-            if let Part::Reset = part {
-                part_value = match *word {
-                    "after" | "in" => Part::ResetAfter,
-                    "time" | "date" | "at" | "timestamp" => Part::ResetAgain,
-                    _ => part_value,
-                };
+    let mut previous: &[u8] = b"";
+    for (index, (text, word)) in words.iter().enumerate() {
+        if index == at {
+        } else if qualified && index > at && *word == Word::Qualifier {
+            match *text {
+                b"ms" | b"milliseconds" | b"millis" => millis = true,
+                b"after" | b"in" if part == Part::Reset => part = Part::ResetAfter,
+                b"time" | b"date" | b"at" | b"timestamp" if part == Part::Reset => part = Part::ResetAgain,
+                _ => {}
             }
         } else {
-            key = key.wrapping_add(hash(word));
-            bag.note(word);
-            window = window_of(previous, word).or(window);
+            key = key.wrapping_add(hash(text));
+            if *word == Word::Other || *word == Word::Family {
+                bag.note(text);
+                window = window_of(previous, text).or(window);
+            }
         }
-        previous = word;
+        previous = text;
     }
     let unit = bag.unit();
     Some(FieldName {
-        part: part_value,
+        part,
         unit: unit.unwrap_or(QuotaUnit::Requests),
         window,
         key,
@@ -116,84 +183,63 @@ pub(super) fn field_name(name: &str) -> Option<FieldName> {
     })
 }
 
-/// The word that names the part, and the part.
-fn part_of(words: &[&str], family: bool) -> Option<(usize, Part)> {
-    let last = |test: fn(&str) -> bool| words.iter().rposition(|word| test(word));
-    let strong = |word: &str| match word {
-        "remaining" => Some(Part::Remaining),
-        "status" => Some(Part::Status),
-        "utilization" => Some(Part::Utilization),
-        "renewalperiod" | "interval" => Some(Part::Window),
-        "next" => Some(Part::ResetAgain),
-        _ if word.starts_with("reset") => Some(Part::Reset),
-        _ => None,
-    };
-    if let Some((at, part)) = words.iter().enumerate().rev().find_map(|(at, word)| Some((at, strong(word)?)))
-    {
-        // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
-        return (family || matches!(part, Part::Remaining | Part::Reset)).then_some((at, part));
-    }
-    if let Some(at) = last(|word| word == "max") {
-        return family.then_some((at, Part::Limit));
-    }
-    let at = last(|word| word == "limit");
-    let whole_family =
-        at.is_some_and(|at| at.checked_sub(1).and_then(|before| words.get(before)) == Some(&"rate"));
-    match at {
-        // In `x-rate-limit-requests` the word belongs to the family's name.
-        Some(at) if !whole_family => Some((at, Part::Limit)),
-        _ => {
-            // `x-hubspot-ratelimit-daily` states the limit of that window.
-            let at = words.len();
-            let named = words.last().is_some_and(|word| window_of("", word).is_some());
-            (family && named).then_some((at, Part::Limit))
+/// The word that names the part, and the part; the last one where there are several.
+fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
+    let mut weak = None;
+    for (at, (_, word)) in words.iter().enumerate().rev() {
+        match word {
+            // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
+            Word::Strong(part @ (Part::Remaining | Part::Reset)) => return Some((at, *part)),
+            Word::Strong(part) => return family.then_some((at, *part)),
+            Word::Max if family => weak = weak.or(Some(at)),
+            Word::Limit => {
+                // In `x-rate-limit-requests` the word belongs to the family's name.
+                let before = at.checked_sub(1).and_then(|before| words.get(before));
+                if !before.is_some_and(|(_, word)| *word == Word::Rate) {
+                    weak = weak.or(Some(at));
+                }
+            }
+            _ => {}
         }
     }
-}
-
-fn is_qualifier(word: &str) -> bool {
-    matches!(
-        word,
-        "after"
-            | "in"
-            | "time"
-            | "date"
-            | "at"
-            | "timestamp"
-            | "utc"
-            | "epoch"
-            | "ms"
-            | "millis"
-            | "milliseconds"
-            | "seconds"
-            | "s"
-    )
+    // `x-hubspot-ratelimit-daily` states the limit of that window.
+    let states_window = || family && words.last().is_some_and(|(text, _)| window_of(b"", text).is_some());
+    let at = weak.or_else(|| states_window().then_some(words.len()))?;
+    Some((at, Part::Limit))
 }
 
 /// FNV-1a; sums of it identify a bag of words.
-pub(super) fn hash(word: &str) -> u64 {
-    word.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+pub(super) const fn hash(word: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut rest = word;
+    while let [byte, tail @ ..] = rest {
+        // `u64::from` is not for constants.
+        hash = (hash ^ u64::from_le_bytes([*byte, 0, 0, 0, 0, 0, 0, 0])).wrapping_mul(0x0100_0000_01b3);
+        rest = tail;
+    }
+    hash
 }
 
 /// The window that a word names, for example `minute`, `24hour`, `5h`, or the two words `10-second`.
-fn window_of(previous: &str, word: &str) -> Option<Duration> {
-    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+fn window_of(previous: &[u8], word: &[u8]) -> Option<Duration> {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = word.split_at_checked(digits)?;
     let seconds = match unit {
-        "second" | "seconds" | "secondly" | "sec" => 1,
-        "minute" | "minutes" | "minutely" | "min" => MINUTE,
-        "hour" | "hours" | "hourly" => HOUR,
-        "day" | "days" | "daily" => DAY,
-        "week" | "weekly" => 7 * DAY,
-        "month" | "monthly" => 30 * DAY,
-        "s" if digits > 0 => 1,
-        "m" if digits > 0 => MINUTE,
-        "h" if digits > 0 => HOUR,
-        "d" if digits > 0 => DAY,
+        b"second" | b"seconds" | b"secondly" | b"sec" => 1,
+        b"minute" | b"minutes" | b"minutely" | b"min" => MINUTE,
+        b"hour" | b"hours" | b"hourly" => HOUR,
+        b"day" | b"days" | b"daily" => DAY,
+        b"week" | b"weekly" => 7 * DAY,
+        b"month" | b"monthly" => 30 * DAY,
+        b"s" if digits > 0 => 1,
+        b"m" if digits > 0 => MINUTE,
+        b"h" if digits > 0 => HOUR,
+        b"d" if digits > 0 => DAY,
         _ => return None,
     };
-    let number: u64 = if digits > 0 { number.parse().ok()? } else { previous.parse().unwrap_or(1) };
+    let whole =
+        |text: &[u8]| text.first().filter(|byte| byte.is_ascii_digit()).and(count(text)).map(Count::whole);
+    let number = if digits > 0 { whole(number)? } else { whole(previous).unwrap_or(1) };
     number.checked_mul(seconds).filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
@@ -209,17 +255,17 @@ struct Bag {
 }
 
 impl Bag {
-    fn note(&mut self, word: &str) {
+    fn note(&mut self, word: &[u8]) {
         match word {
-            "requests" | "request" | "req" | "reqs" | "call" | "calls" | "rpm" | "rpd" => {
+            b"requests" | b"request" | b"req" | b"reqs" | b"call" | b"calls" | b"rpm" | b"rpd" => {
                 self.requests = true
             }
-            "tokens" | "token" | "tpm" | "tpd" | "ratelimitbysize" => self.tokens = true,
-            "input" | "prompt" => self.input = true,
-            "output" | "generated" | "completion" => self.output = true,
-            "concurrent" | "concurrency" | "connections" => self.concurrency = true,
-            "images" | "image" | "audio" | "bytes" | "cost" | "points" | "credits" | "complexity"
-            | "spend" | "unified" => {
+            b"tokens" | b"token" | b"tpm" | b"tpd" | b"ratelimitbysize" => self.tokens = true,
+            b"input" | b"prompt" => self.input = true,
+            b"output" | b"generated" | b"completion" => self.output = true,
+            b"concurrent" | b"concurrency" | b"connections" => self.concurrency = true,
+            b"images" | b"image" | b"audio" | b"bytes" | b"cost" | b"points" | b"credits" | b"complexity"
+            | b"spend" | b"unified" => {
                 self.other = true;
             }
             _ => {}

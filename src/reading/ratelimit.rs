@@ -41,7 +41,7 @@ enum Field {
 
 /// The key of the bucket that a policy's name stands for.
 pub(super) fn policy_key(name: &str) -> u64 {
-    hash(name).wrapping_add(hash("\0policy"))
+    hash(name.as_bytes()).wrapping_add(hash(b"\0policy"))
 }
 
 fn field(name: &str) -> Option<Field> {
@@ -212,7 +212,7 @@ impl Policies {
         if self.0.is_empty() {
             return;
         }
-        let three_fields = hash("ratelimit");
+        let three_fields = hash(b"ratelimit");
         for bucket in buckets.iter_mut() {
             let policy = self.0.iter().find(|policy| {
                 policy.key == bucket.key

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
 
-use field::{MAX_MEMBERS, ReadPart, decimal_of, used_of_limit};
+use field::{MAX_MEMBERS, ReadPart, used_of_limit};
 pub(super) use field::{Reset, read_reset};
 
 use super::names::{FieldName, Part, field_name, hash};
@@ -209,13 +209,13 @@ impl<'h> Buckets<'h> {
                 .split(|byte| matches!(byte, b';' | b','))
                 .find_map(|part| part.trim_ascii().strip_prefix(b"api-usage="));
             let (used, limit) = used_of_limit(usage?)?;
-            let bucket = self.bucket(hash(text), QuotaUnit::Quota)?;
+            let bucket = self.bucket(hash(text.as_bytes()), QuotaUnit::Quota)?;
             bucket.family = true;
             bucket.note_used(used, limit);
             return Some(());
         }
         // https://developer.zendesk.com: `Zendesk-RateLimit-<endpoint>: total=100; remaining=0; resets=27`.
-        if !text.contains("ratelimit-") || !value.contains(&b';') || !value.contains(&b'=') {
+        if !value.contains(&b'=') || !value.contains(&b';') || !text.contains("ratelimit-") {
             return None;
         }
         let pairs = || {
@@ -227,7 +227,7 @@ impl<'h> Buckets<'h> {
         if !pairs().any(|(key, _)| key.eq_ignore_ascii_case(b"remaining")) {
             return None;
         }
-        let bucket = self.bucket(hash(text), QuotaUnit::Requests)?;
+        let bucket = self.bucket(hash(text.as_bytes()), QuotaUnit::Requests)?;
         bucket.family = true;
         for (key, value) in pairs() {
             if key.eq_ignore_ascii_case(b"total") || key.eq_ignore_ascii_case(b"limit") {
@@ -248,7 +248,7 @@ impl<'h> Bucket<'h> {
     fn note_used(&mut self, used: Count, limit: Count) {
         self.limit = Some(limit);
         let left = limit.whole().saturating_sub(used.whole());
-        self.remaining = decimal_of(left).map(Count::of);
+        self.remaining = Some(Count::of(left));
     }
 
     /// Marks the bucket as one of a rate-limit family.

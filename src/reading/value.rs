@@ -73,7 +73,7 @@ impl Stated {
         if delay <= MAX_DELAY.as_nanos() {
             return Self::delay(delay);
         }
-        let divisor = match scaled.checked_div(NANOS_PER_SEC)? {
+        let divisor = match quotient(scaled, 1_000_000_000) {
             1_000_000_000..100_000_000_000 => 1,
             1_000_000_000_000..100_000_000_000_000 => 1_000,
             1_000_000_000_000_000..100_000_000_000_000_000 => 1_000_000,
@@ -103,8 +103,17 @@ impl Stated {
     }
 }
 
+/// A quotient rounded down. A division of 128 bits is a slow library call; the usual value fits into 64.
+fn quotient(number: u128, divisor: u64) -> u128 {
+    match u64::try_from(number) {
+        Ok(number) => number.checked_div(divisor).map_or(0, u128::from),
+        Err(_) => number.checked_div(u128::from(divisor)).unwrap_or(0),
+    }
+}
+
 fn whole_millis(nanos: u128) -> Option<Duration> {
-    u64::try_from(nanos.div_ceil(1_000_000)).ok().map(Duration::from_millis)
+    let rounded_up = quotient(nanos.checked_add(999_999)?, 1_000_000);
+    u64::try_from(rounded_up).ok().map(Duration::from_millis)
 }
 
 /// A statement turned into a wait.

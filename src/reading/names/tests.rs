@@ -88,3 +88,14 @@ fn units_and_windows() {
         assert_eq!(read(name).unit, unit, "{name}");
     }
 }
+
+#[test]
+fn the_short_way_is_the_long_way() {
+    for part in ["limit", "remaining", "reset"] {
+        for unit in ["", "-requests", "-tokens"] {
+            let name = format!("x-ratelimit-{part}{unit}");
+            assert_eq!(frequent_name(name.as_bytes()), any_name(&name), "{name}");
+            assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+}

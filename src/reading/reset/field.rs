@@ -92,18 +92,3 @@ pub(in crate::reading) fn read_reset(value: &[u8], unit: BareUnit, clock: &Clock
     let without_window = |value: &[u8]| value.split(|byte| *byte == b';').next().and_then(one);
     one(value).or_else(|| value.split(|byte| *byte == b',').take(MAX_MEMBERS).find_map(without_window))
 }
-
-/// A whole number, through its own notation.
-pub(super) fn decimal_of(number: u64) -> Option<Decimal> {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut left = number;
-    loop {
-        start = start.checked_sub(1)?;
-        *digits.get_mut(start)? = b'0'.saturating_add(u8::try_from(left.checked_rem(10)?).ok()?);
-        left = left.checked_div(10)?;
-        if left == 0 {
-            return decimal(digits.get(start..)?);
-        }
-    }
-}

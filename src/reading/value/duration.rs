@@ -51,7 +51,9 @@ fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
 }
 
 fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
-    total.checked_add(number.checked_mul(unit)?.div_ceil(SECOND))
+    // The usual unit takes no division of 128 bits.
+    let nanos = if unit == SECOND { number } else { number.checked_mul(unit)?.div_ceil(SECOND) };
+    total.checked_add(nanos)
 }
 
 /// A Go duration such as `6m0s` or `1m26.4s`, a protobuf [`Duration`] such as `34.07s`. As in Go the parts may come

@@ -18,24 +18,23 @@ impl Decimal {
 ///
 /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])> {
-    let mut whole: u128 = 0;
-    let mut fraction: u128 = 0;
-    let mut places: u32 = 0;
-    let mut inexact = false;
-    let mut digits = false;
-    let mut rest = bytes;
+    let (word, mut rest) = scan_word(bytes);
+    let mut digits = rest.len() < bytes.len();
+    let mut whole = u128::from(word);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         whole = whole.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
-        digits = true;
         rest = tail;
     }
+    let mut fraction: u64 = 0;
+    let mut places: u32 = 0;
+    let mut inexact = false;
     if let [b'.', tail @ ..] = rest {
         rest = tail;
         while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-            let digit = u128::from(digit.wrapping_sub(b'0'));
+            let digit = u64::from(digit.wrapping_sub(b'0'));
             if places < 9 {
-                fraction = fraction.checked_mul(10)?.checked_add(digit)?;
-                places = places.checked_add(1)?;
+                fraction = fraction.wrapping_mul(10).wrapping_add(digit);
+                places = places.wrapping_add(1);
             } else {
                 inexact |= digit != 0;
             }
@@ -46,9 +45,24 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
     if !digits {
         return None;
     }
-    let fraction = fraction.checked_mul(10_u128.checked_pow(9_u32.checked_sub(places)?)?)?;
-    let scaled = whole.checked_mul(super::NANOS_PER_SEC)?.checked_add(fraction)?;
+    while places < 9 {
+        fraction = fraction.wrapping_mul(10);
+        places = places.wrapping_add(1);
+    }
+    let scaled = whole.checked_mul(super::NANOS_PER_SEC)?.checked_add(u128::from(fraction))?;
     Some((Decimal(scaled.checked_add(u128::from(inexact))?), rest))
+}
+
+/// The first digits, as many as a machine word surely holds, and the rest.
+fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
+    let mut word: u64 = 0;
+    let mut rest = bytes;
+    for _ in 0..18 {
+        let [digit @ b'0'..=b'9', tail @ ..] = rest else { break };
+        word = word.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
+        rest = tail;
+    }
+    (word, rest)
 }
 
 /// Reads a number that is the whole value.
@@ -63,46 +77,55 @@ pub(in crate::reading) fn decimal(bytes: &[u8]) -> Option<Decimal> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::reading) struct Count {
     negative: bool,
-    value: Decimal,
+    whole: u64,
+    fraction: bool,
 }
 
 impl Count {
     /// The whole part; 0 where the count is negative.
-    pub(in crate::reading) fn whole(self) -> u64 {
-        if self.negative {
-            return 0;
-        }
-        self.value
-            .0
-            .checked_div(super::NANOS_PER_SEC)
-            .and_then(|whole| u64::try_from(whole).ok())
-            .unwrap_or(u64::MAX)
+    pub(in crate::reading) const fn whole(self) -> u64 {
+        if self.negative { 0 } else { self.whole }
     }
 
     pub(in crate::reading) const fn is_zero_or_less(self) -> bool {
-        self.negative || self.value.0 == 0
+        self.negative || (self.whole == 0 && !self.fraction)
     }
 
     pub(in crate::reading) const fn is_minus_one(self) -> bool {
-        self.negative && self.value.0 == super::NANOS_PER_SEC
+        self.negative && self.whole == 1 && !self.fraction
     }
 
     /// The smaller of two, a negative one being the smallest.
     pub(in crate::reading) fn min(self, other: Self) -> Self {
-        if self.negative || (!other.negative && self.value <= other.value) { self } else { other }
+        if self.negative || (!other.negative && (self.whole, self.fraction) <= (other.whole, other.fraction))
+        {
+            self
+        } else {
+            other
+        }
     }
 
-    pub(in crate::reading) const fn of(value: Decimal) -> Self {
-        Self { negative: false, value }
+    pub(in crate::reading) const fn of(whole: u64) -> Self {
+        Self { negative: false, whole, fraction: false }
     }
 }
 
 /// Reads a count: a number, with a minus where the bucket is overdrawn or `-1` stands for "unknown".
 pub(in crate::reading) fn count(bytes: &[u8]) -> Option<Count> {
-    match bytes.trim_ascii() {
-        [b'-', digits @ ..] => decimal(digits).map(|value| Count { negative: value.0 != 0, value }),
-        digits => decimal(digits).map(Count::of),
-    }
+    let (negative, digits) = match bytes.trim_ascii() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let (whole, fraction) = match scan_word(digits) {
+        (whole, []) if !digits.is_empty() => (whole, false),
+        _ => {
+            let nanos = decimal(digits)?.nanos();
+            let whole = nanos.checked_div(super::NANOS_PER_SEC)?;
+            let fraction = nanos.checked_rem(super::NANOS_PER_SEC)? != 0;
+            (u64::try_from(whole).unwrap_or(u64::MAX), fraction)
+        }
+    };
+    Some(Count { negative: negative && (whole > 0 || fraction), whole, fraction })
 }
 
 #[cfg(test)]
