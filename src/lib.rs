@@ -116,7 +116,6 @@ pub mod reading;
 mod scope;
 mod spill;
 pub mod units;
-#[allow(dead_code, reason = "wired into the response body")]
 mod usage;
 pub mod who_retries;
 

@@ -66,6 +66,8 @@ struct Shared {
     gate: Option<Gate>,
     scope_by: Option<Arc<ScopeFn>>,
     settle_from_usage: bool,
+    #[cfg(feature = "estimate")]
+    estimator: Option<crate::estimate::BodyEstimator>,
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     retry_budget: Mutex<RetryBudget>,

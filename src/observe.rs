@@ -77,7 +77,7 @@ pub struct DecisionEvent<'a> {
     pub decision: &'static str,
     /// Why the call is spilled over.
     pub reason: Option<Reason>,
-    /// Which attempt of the call this is about, counted from 1.
+    /// Which attempt of the call this is about, counted from 1; 0 for a wait at the gate before the first.
     pub attempt: u32,
     /// The response's status.
     pub status: Option<StatusCode>,
@@ -144,7 +144,7 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
 }
 
 const ADMIT: &str = "admit";
-const WAIT: &str = "wait";
+pub(crate) const WAIT: &str = "wait";
 const SPILL_OVER: &str = "spill_over";
 
 /// The name of a decision in events.

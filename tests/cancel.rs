@@ -305,7 +305,8 @@ async fn an_observer_that_panics_hurts_no_call_and_is_told_each_decision_once() 
         let origin = Origin::always(|| Answer::status(429).header("retry-after", "99").body("busy"));
         let report = CallReport::new();
         let client = origin.behind(admission);
-        let outcome = client.get(URL).with_extension(report.clone()).send().await;
+        // Another host, whose scope nothing has refused yet.
+        let outcome = client.get("https://other.example/").with_extension(report.clone()).send().await;
         let spill = SpillOver::of(&outcome).unwrap();
         assert_eq!((spill.body(), spill.advised_wait()), (&b"busy"[..], Some(ms(99_000))));
         assert_eq!(outcome.is_ok(), on_spill == OnSpill::Response);

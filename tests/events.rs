@@ -18,6 +18,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use capture::{Capture, Told};
+use reqwest_admission::gate::ScopeKey;
 use reqwest_admission::observe::TARGET;
 use reqwest_admission::{Admission, AdmissionBuilder, LatencyBudget};
 use serde_json::{Value, json};
@@ -145,7 +146,9 @@ async fn one_span_per_logical_call_with_method_host_attempts_and_decision() {
     let origin = Origin::in_order([Answer::status(429), Answer::ok(), Answer::status(429)]);
     let client = origin.behind(Admission::default());
     client.get(URL).send().await.unwrap();
-    let _ = client.post(URL).with_extension(LatencyBudget::new(ms(0))).send().await;
+    // In a scope of its own: the first is paced by now, and would turn a call without any time away.
+    let call = client.post(URL).with_extension(ScopeKey::new("other"));
+    let _ = call.with_extension(LatencyBudget::new(ms(0))).send().await;
     let spans = capture.spans();
     assert_eq!(
         spans.iter().map(fields).collect::<Vec<_>>(),

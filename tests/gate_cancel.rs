@@ -30,8 +30,8 @@ async fn call(gate: Gate, scope: ScopeKey, mut random: Random) {
         permit.sent(now());
         sleep(Duration::from_millis(random.next() % 50)).await;
         if random.next().is_multiple_of(20) {
-            let advice = Some(Duration::from_millis(random.next() % 20));
-            let place = permit.refused(advice, QuotaUnits::EMPTY, advice.unwrap_or_default(), now());
+            let advice = Duration::from_millis(random.next() % 20);
+            let place = permit.refused(Some(advice), QuotaUnits::EMPTY, advice, now());
             sleep(Duration::from_millis(random.next() % 2)).await;
             reserve = gate.reserve_again(place, cost, priority, deadline, now());
             continue;

@@ -50,7 +50,7 @@ impl Texts {
         let texts = self.0.lock().unwrap();
         assert!(!texts.is_empty());
         for text in &*texts {
-            assert!(!text.to_lowercase().contains("secret"), "{text}");
+            assert!(!text.to_lowercase().contains("s3cr3t"), "{text}");
         }
     }
 }
@@ -68,31 +68,31 @@ impl Observer for Texts {
 /// An answer that has the secret wherever a server may put it.
 fn answer(status: u16) -> Answer {
     Answer::status(status)
-        .header("set-cookie", "session=SECRET")
-        .header("x-account", "SECRET")
-        .header("www-authenticate", "Bearer realm=SECRET")
-        .header("location", "http://api.example/?key=SECRET")
-        .header("ratelimit", "\"SECRET\";r=0;t=1")
-        .header("ratelimit-policy", "\"SECRET\";q=1;w=60;pk=:U0VDUkVU:")
-        .header("x-ratelimit-type", "SECRET")
-        .header("x-ms-spillover-from-deployment", "SECRET")
-        .header("x-ms-spillover-error", "SECRET")
+        .header("set-cookie", "session=S3CR3T")
+        .header("x-account", "S3CR3T")
+        .header("www-authenticate", "Bearer realm=S3CR3T")
+        .header("location", "http://api.example/?key=S3CR3T")
+        .header("ratelimit", "\"S3CR3T\";r=0;t=1")
+        .header("ratelimit-policy", "\"S3CR3T\";q=1;w=60;pk=:U0VDUkVU:")
+        .header("x-ratelimit-type", "S3CR3T")
+        .header("x-ms-spillover-from-deployment", "S3CR3T")
+        .header("x-ms-spillover-error", "S3CR3T")
         .body(
-            r#"{"SECRET":{"retry_after":1},"error":{"code":"SECRET","type":"SECRET","SECRET":"SECRET",
-               "message":"key SECRET is over its rate limit, please try again in 1s","details":
-               [{"SECRET":1,"retryDelay":"1s","reason":"SECRET"}]}}"#,
+            r#"{"S3CR3T":{"retry_after":1},"error":{"code":"S3CR3T","type":"S3CR3T","S3CR3T":"S3CR3T",
+               "message":"key S3CR3T is over its rate limit, please try again in 1s","details":
+               [{"S3CR3T":1,"retryDelay":"1s","reason":"S3CR3T"}]}}"#,
         )
 }
 
 /// A call that has the secret wherever a caller may put it, but for the host.
 fn call(client: &ClientWithMiddleware) -> RequestBuilder {
     client
-        .post("http://user:SECRET@api.example/v1/SECRET/items?key=SECRET#SECRET")
-        .header("authorization", "Bearer SECRET")
-        .header("api-key", "SECRET")
-        .header("cookie", "SECRET")
-        .header("idempotency-key", "SECRET")
-        .body("a prompt with the SECRET")
+        .post("http://user:S3CR3T@api.example/v1/S3CR3T/items?key=S3CR3T#S3CR3T")
+        .header("authorization", "Bearer S3CR3T")
+        .header("api-key", "S3CR3T")
+        .header("cookie", "S3CR3T")
+        .header("idempotency-key", "S3CR3T")
+        .body("a prompt with the S3CR3T")
 }
 
 /// Everything that one outcome can be asked to print.
@@ -130,7 +130,7 @@ async fn run(script: impl FnMut(usize, &reqwest::Request) -> Answer + Send + 'st
         let report = CallReport::new();
         let mut call = call(&client).with_extension(report.clone());
         if streaming {
-            call = call.body(Body::wrap(http_body_util::Full::new(bytes::Bytes::from("SECRET"))));
+            call = call.body(Body::wrap(http_body_util::Full::new(bytes::Bytes::from("S3CR3T"))));
         }
         let outcome = call.send().await;
         print(&texts, &outcome, &report);
@@ -153,18 +153,18 @@ async fn no_text_of_a_response_has_a_secret_whatever_its_status() {
 async fn no_text_of_a_wait_or_a_spill_over_has_a_secret_wherever_the_advice_stands() {
     for (name, value) in [
         ("retry-after", "1"),
-        ("retry-after", "SECRET"),
+        ("retry-after", "S3CR3T"),
         ("retry-after", "99999"),
         ("retry-after-ms", "20"),
         ("x-ratelimit-reset-requests", "1s"),
-        ("x-ratelimit-reset", "SECRET"),
+        ("x-ratelimit-reset", "S3CR3T"),
         ("x-should-retry", "false"),
-        ("x-request-id", "tab\tSECRET"),
+        ("x-request-id", "tab\tS3CR3T"),
         ("x-envoy-attempt-count", "3"),
     ] {
         run(move |_, _| answer(429).header(name, value), OnSpill::Error).await;
         run(
-            move |_, _| Answer::status(503).header("x-account", "SECRET").header(name, value),
+            move |_, _| Answer::status(503).header("x-account", "S3CR3T").header(name, value),
             OnSpill::Error,
         )
         .await;
@@ -216,7 +216,7 @@ async fn no_text_of_a_conflict_has_a_secret() {
 #[test]
 fn no_text_of_a_builder_or_its_errors_has_a_secret() {
     let texts = Texts::default();
-    let held = String::from("SECRET");
+    let held = String::from("S3CR3T");
     let observer = move |event: &DecisionEvent<'_>| assert!(event.host != held);
     let builder =
         || Admission::builder().profile(Profile::standard()).draws(|| 0.5).observer(observer.clone());
@@ -224,9 +224,9 @@ fn no_text_of_a_builder_or_its_errors_has_a_secret() {
     texts.debug(&builder().build().unwrap());
 
     let mut headers = http::HeaderMap::new();
-    headers.insert("authorization", http::HeaderValue::from_static("Bearer SECRET"));
+    headers.insert("authorization", http::HeaderValue::from_static("Bearer S3CR3T"));
     let client = || {
-        let reqwest = reqwest::Client::builder().default_headers(headers.clone()).user_agent("SECRET");
+        let reqwest = reqwest::Client::builder().default_headers(headers.clone()).user_agent("S3CR3T");
         AdmissionClient::builder(reqwest).admission(builder())
     };
     texts.debug(&client());
@@ -246,6 +246,6 @@ async fn the_signal_still_gives_all_of_it_to_a_caller_who_asks() {
     let client = Origin::always(|| answer(429).header("retry-after", "99")).behind(Admission::default());
     let outcome = call(&client).send().await;
     let spill = SpillOver::of(&outcome).unwrap();
-    assert_eq!(spill.headers().unwrap()["x-account"], "SECRET");
-    assert!(std::str::from_utf8(spill.body()).unwrap().contains("SECRET"));
+    assert_eq!(spill.headers().unwrap()["x-account"], "S3CR3T");
+    assert!(std::str::from_utf8(spill.body()).unwrap().contains("S3CR3T"));
 }

@@ -25,6 +25,8 @@ pub struct AdmissionBuilder {
     gate: GateChoice,
     scope_by: Option<Arc<ScopeFn>>,
     settle_from_usage: bool,
+    #[cfg(feature = "estimate")]
+    estimator: Option<crate::estimate::BodyEstimator>,
 }
 
 /// Which gate to use; by default one of its own.
@@ -95,6 +97,15 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Estimates the tokens of calls that bring no [`TokenEstimate`](crate::pace::TokenEstimate) from their bodies.
+    #[cfg(feature = "estimate")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
+    #[must_use]
+    pub fn estimator(mut self, estimator: crate::estimate::BodyEstimator) -> Self {
+        self.estimator = Some(estimator);
+        self
+    }
+
     /// Is told about every decision; see [`Observer`].
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
@@ -140,6 +151,8 @@ impl AdmissionBuilder {
     /// Builds with a policy that is already known to be good.
     pub(super) fn with_policy(self, policy: AdmissionPolicy) -> Admission {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
+        #[cfg(feature = "estimate")]
+        let estimator = self.estimator;
         let Self { profile, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } = self;
         let gate = match gate {
             GateChoice::Own => Some(Gate::default()),
@@ -155,6 +168,8 @@ impl AdmissionBuilder {
             gate,
             scope_by,
             settle_from_usage,
+            #[cfg(feature = "estimate")]
+            estimator,
             chance,
             observer,
             retry_budget,

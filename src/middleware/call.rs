@@ -14,7 +14,7 @@ use crate::body::Peeked;
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve};
 use crate::observe::{self, CallReport};
 use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
 use crate::policy::{AttemptTimeout, RetryOwnership};
@@ -138,12 +138,29 @@ impl<'a> LogicalCall<'a> {
     }
 
     /// Waits at the gate, where there is one.
+    ///
+    /// No permit where the gate can hold no more scopes: the call then goes by its own advice alone.
     async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
         let Some(entry) = &self.entry else { return Ok(None) };
-        let start = clock::now();
-        let entered = entry.enter(place, self.deadline).await;
-        self.count_wait(clock::since(start));
-        entered
+        let granted = match entry.reserve(place, self.deadline) {
+            Reserve::Granted(permit) => Ok(permit),
+            Reserve::Refused(refusal) => Err(refusal),
+            Reserve::Queued(ticket) => {
+                self.tell_queued(ticket.predicted().time);
+                let start = clock::now();
+                let granted = ticket.await;
+                self.count_wait(clock::since(start));
+                granted
+            }
+        };
+        match granted {
+            Ok(mut permit) => {
+                permit.sent(clock::now());
+                Ok(Some(permit))
+            }
+            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// Tells the gate what came of an attempt.
@@ -262,9 +279,7 @@ impl<'a> LogicalCall<'a> {
     }
 
     fn count_wait(&mut self, waited: Duration) {
-        if !waited.is_zero() {
-            self.waited = self.waited.saturating_add(waited);
-            self.report.waited_for(waited);
-        }
+        self.waited = self.waited.saturating_add(waited);
+        self.report.waited_for(waited);
     }
 }

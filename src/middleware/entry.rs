@@ -45,37 +45,24 @@ impl Entry {
                 default_scope(request, shared.profile_of(request.url().host_str().unwrap_or_default()))
             }
         };
-        let cost = Cost::from(extensions.get::<TokenEstimate>().copied());
+        let estimate = extensions.get::<TokenEstimate>().copied();
+        #[cfg(feature = "estimate")]
+        let estimate = estimate.or_else(|| {
+            let body = request.body()?.as_bytes()?;
+            shared.estimator.as_ref()?.estimate(body)
+        });
+        let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
         Some(Self { gate, scope, cost, priority })
     }
 
-    /// Waits for the permit to send, until `deadline` at most.
-    ///
-    /// `None` where the gate can hold no more scopes: the call then goes by its own advice alone.
-    pub(super) async fn enter(
-        &self,
-        place: Option<Place>,
-        deadline: Instant,
-    ) -> Result<Option<Permit>, Refusal> {
+    /// Asks for the permit to send, to be had by `deadline`.
+    pub(super) fn reserve(&self, place: Option<Place>, deadline: Instant) -> Reserve {
         let now = clock::now();
         let deadline = Some(deadline);
-        let reserved = match place {
+        match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
             None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
-        };
-        let granted = match reserved {
-            Reserve::Granted(permit) => Ok(permit),
-            Reserve::Queued(ticket) => ticket.await,
-            Reserve::Refused(refusal) => Err(refusal),
-        };
-        match granted {
-            Ok(mut permit) => {
-                permit.sent(clock::now());
-                Ok(Some(permit))
-            }
-            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
-            Err(refusal) => Err(refusal),
         }
     }
 }
@@ -141,7 +128,8 @@ impl Held for InBody {
     }
 
     fn end(&mut self, cleanly: bool) {
-        if let Some(usage) = self.scanner.take().and_then(UsageScanner::finish) {
+        // A stream that was cut off understates what it took; the estimate is nearer.
+        if cleanly && let Some(usage) = self.scanner.take().and_then(UsageScanner::finish) {
             self.ledger.settle(usage);
         }
         self.ledger.end(cleanly);

@@ -1,6 +1,6 @@
 //! How a decision is told, and how a call ends.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
@@ -47,6 +47,14 @@ impl LogicalCall<'_> {
             decision: decision.clone(),
             wait,
         });
+    }
+
+    /// Tells of a wait at the gate, unless it is the one that a refusal has been told with.
+    pub(super) fn tell_queued(&self, expected: Duration) {
+        if self.attempts == 0 {
+            let wait = Some(expected);
+            self.emit(&DecisionEvent { decision: observe::WAIT, wait, ..self.event(&Decision::Admit) });
+        }
     }
 
     fn event(&self, decision: &Decision) -> DecisionEvent<'_> {

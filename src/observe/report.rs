@@ -113,6 +113,7 @@ impl CallReport {
     /// directions, in the window of the reservation. May be told again with better numbers, also after the body's end.
     ///
     /// Returns whether there was anybody to tell: not without a gate, before the response, or once the scope is gone.
+    #[must_use = "false where there was nobody to tell"]
     pub fn settle(&self, usage: TokenUsage) -> bool {
         let ledger = self.lock().ledger.clone();
         ledger.is_some_and(|ledger| ledger.settle(usage))
