@@ -78,6 +78,16 @@ pub enum Reason {
     QueueFull,
     /// The wait at the gate would be longer than the gate's own bound.
     QueueWaitExceeded,
+    /// Honoured waits were in vain too often in a row, and another deployment can take the call.
+    WaitsFailed,
+    /// A router chose another deployment, or to give up.
+    RouterChoice,
+    /// Another call is finding out whether the primary takes calls again.
+    AwaitingProbe,
+    /// No connection to a deployment that calls are routed to.
+    Unreachable,
+    /// The request's path or body is none that the deployment can take.
+    NotForTarget,
 }
 
 impl Reason {
@@ -94,6 +104,11 @@ impl Reason {
             Self::RequestTooLarge => "request_too_large",
             Self::QueueFull => "queue_full",
             Self::QueueWaitExceeded => "queue_wait_exceeded",
+            Self::WaitsFailed => "waits_failed",
+            Self::RouterChoice => "router_choice",
+            Self::AwaitingProbe => "awaiting_probe",
+            Self::Unreachable => "unreachable",
+            Self::NotForTarget => "not_for_target",
         }
     }
 }
@@ -110,6 +125,11 @@ impl fmt::Display for Reason {
             Self::RequestTooLarge => "the request is larger than the limit",
             Self::QueueFull => "too many calls are waiting",
             Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
+            Self::WaitsFailed => "honoured waits were in vain",
+            Self::RouterChoice => "a router chose so",
+            Self::AwaitingProbe => "the primary is being probed",
+            Self::Unreachable => "the deployment cannot be reached",
+            Self::NotForTarget => "the request is none for the deployment",
         })
     }
 }

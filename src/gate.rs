@@ -59,6 +59,7 @@
 mod builder;
 mod cell;
 mod ledger;
+mod look;
 mod memory;
 mod permit;
 mod queue;
@@ -73,6 +74,7 @@ use std::time::{Duration, Instant};
 
 pub use builder::GateBuilder;
 pub(crate) use ledger::Ledger;
+pub(crate) use look::Look;
 pub use permit::{Permit, Place};
 pub use queue::Priority;
 pub use refusal::{Refusal, RefusalReason};

@@ -34,6 +34,11 @@ impl Draw {
         }
     }
 
+    /// The number itself.
+    pub(crate) const fn get(self) -> f64 {
+        self.0
+    }
+
     /// The part of `whole` that this draw stands for.
     #[must_use]
     pub fn of(self, whole: Duration) -> Duration {

@@ -114,7 +114,7 @@ pub mod pace;
 pub mod policy;
 pub mod reading;
 mod scope;
-mod spill;
+pub mod spill;
 pub mod units;
 mod usage;
 pub mod who_retries;
@@ -127,7 +127,7 @@ pub use observe::CallReport;
 pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 pub use policy::AdmissionPolicy;
 pub use reading::Reading;
-pub use spill::SpillOver;
+pub use spill::{Credential, Deployment, SpillOver};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

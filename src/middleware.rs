@@ -16,10 +16,12 @@ use crate::observe::{self, CallReport, Observer};
 use crate::ownership::RetryConflict;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
+use crate::spill::Routes;
 
 mod builder;
 mod call;
 mod entry;
+mod legs;
 mod outcome;
 mod replay;
 mod sent;
@@ -66,6 +68,9 @@ struct Shared {
     gate: Option<Gate>,
     scope_by: Option<Arc<ScopeFn>>,
     settle_from_usage: bool,
+    routes: Option<Arc<Routes>>,
+    /// Calls that the primary spilled over by itself.
+    native_spill_overs: AtomicU64,
     #[cfg(feature = "estimate")]
     estimator: Option<crate::estimate::BodyEstimator>,
     chance: Chance,
@@ -81,11 +86,18 @@ impl Admission {
     pub fn builder() -> AdmissionBuilder {
         AdmissionBuilder::default()
     }
+
+    /// How many calls the service spilled over by itself so far (`x-ms-is-spilled-over: true`). Counted where there is a
+    /// gate or an observer, for whom responses are read.
+    #[must_use]
+    pub fn native_spill_overs(&self) -> u64 {
+        self.0.native_spill_overs.load(Ordering::Relaxed)
+    }
 }
 
 impl Default for Admission {
     fn default() -> Self {
-        AdmissionBuilder::default().with_policy(AdmissionPolicy::default())
+        AdmissionBuilder::default().with_policy(AdmissionPolicy::default(), None)
     }
 }
 

@@ -5,11 +5,15 @@
 //! | `admission call` | span, one per logical call | `method`, `host`, `attempts`, `decision`, `reason` |
 //! | `retry conflict` | event, one per conflict | `kind`, `layer`, `count` |
 //! | `admission decision` | event, one per decision | `decision`, `reason`, `attempt`, `status`, `raw_wait_ms`, `wait_ms`, `source`, `request_id`, `failure` |
+//! | `call routed` | event, one per leg on another deployment | `from`, `to`, `reason` |
+//! | `native spill-over` | event, one per call that the service spilled over by itself | |
 //! | `reqwest_admission_decisions_total` | counter, feature `metrics` | `decision`, `reason` |
 //! | `reqwest_admission_responses_total` | counter, feature `metrics` | `status` |
 //! | `reqwest_admission_wait_seconds` | histogram, feature `metrics` | |
 //! | `reqwest_admission_advised_wait_seconds` | histogram, feature `metrics` | |
 //! | `reqwest_admission_retry_conflicts_total` | counter, feature `metrics` | `kind` |
+//! | `reqwest_admission_routed_total` | counter, feature `metrics` | `to`, `reason` |
+//! | `reqwest_admission_native_spill_overs_total` | counter, feature `metrics` | |
 //!
 //! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, a spill-over `WARN`; the span is
 //! `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
@@ -141,6 +145,20 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
     if let Some(observer) = observer {
         let _ = catch_unwind(AssertUnwindSafe(|| observer.conflicted(conflict)));
     }
+}
+
+/// Tells tracing and the metrics that a call goes on to another deployment.
+pub(crate) fn routed(from: &str, to: &str, reason: Reason) {
+    #[cfg(feature = "metrics")]
+    metrics::routed(to, reason);
+    tracing::event!(target: TARGET, Level::INFO, from, to, reason = reason.as_str(), "call routed");
+}
+
+/// Tells tracing and the metrics that a service spilled a call over by itself.
+pub(crate) fn native_spill_over() {
+    #[cfg(feature = "metrics")]
+    metrics::native_spill_over();
+    tracing::event!(target: TARGET, Level::INFO, "native spill-over");
 }
 
 const ADMIT: &str = "admit";

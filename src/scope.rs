@@ -51,7 +51,7 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
     }
 }
 
-fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
     let headers = request.headers();
     if let Some(value) = CREDENTIAL_HEADERS.iter().find_map(|name| headers.get(*name)) {
         return Some(Cow::Borrowed(value.as_bytes()));

@@ -1,6 +1,15 @@
 //! The spill-over signal: a call that the primary will not take in time, with everything the caller needs to send
 //! it elsewhere or park it.
 
+mod away;
+mod credential;
+mod error;
+mod leg;
+mod rewrite;
+mod route;
+mod router;
+mod routes;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -10,7 +19,22 @@ use http::{HeaderMap, StatusCode};
 use reqwest::{Request, Response};
 
 use crate::decision::Reason;
-use crate::reading::{Hint, Reading};
+use crate::reading::{Hint, NativeSpillOver, Reading};
+
+pub use credential::{Credential, InvalidCredential};
+pub use error::{RouteError, RouteProblem};
+pub use leg::LegReport;
+pub use route::Deployment;
+pub use router::{CallAttributes, Choice, DeploymentState, RouteCall, Router, Stage};
+
+pub(crate) use away::{Probe, Standing};
+pub(crate) use leg::Quiet;
+pub(crate) use route::Target;
+pub(crate) use router::usual_target;
+pub(crate) use routes::{RouteSettings, Routes};
+
+/// What the deployment is called that the caller asked.
+pub(crate) const PRIMARY: &str = "primary";
 
 /// A call that was given up so that something else can take it.
 ///
@@ -44,6 +68,9 @@ struct Inner {
     /// The wait that the gate expects, and from when.
     expected: Option<(Duration, SystemTime)>,
     possibly_processed: bool,
+    legs: Vec<LegReport>,
+    /// A copy of the request as the caller gave it, where there is one.
+    copy: Mutex<Option<Request>>,
 }
 
 /// What is kept of the last response.
@@ -71,6 +98,8 @@ impl SpillOver {
             request: Mutex::new(None),
             expected: None,
             possibly_processed: false,
+            legs: Vec::new(),
+            copy: Mutex::new(None),
         }))
     }
 
@@ -84,6 +113,8 @@ impl SpillOver {
             request: Mutex::new(None),
             expected: None,
             possibly_processed: true,
+            legs: Vec::new(),
+            copy: Mutex::new(None),
         }))
     }
 
@@ -93,8 +124,7 @@ impl SpillOver {
         attempts: u32,
         waited: Duration,
         request: Request,
-        wait: Duration,
-        at: SystemTime,
+        expected: Option<(Duration, SystemTime)>,
     ) -> Self {
         Self(Arc::new(Inner {
             reason,
@@ -102,8 +132,10 @@ impl SpillOver {
             waited,
             last: None,
             request: Mutex::new(Some(request)),
-            expected: Some((wait, at)),
+            expected,
             possibly_processed: false,
+            legs: Vec::new(),
+            copy: Mutex::new(None),
         }))
     }
 
@@ -202,6 +234,33 @@ impl SpillOver {
         self.0.possibly_processed
     }
 
+    /// The call's way over several deployments, the one that gave it up last included; empty where there are no others
+    /// to go to.
+    #[must_use]
+    pub fn legs(&self) -> &[LegReport] {
+        &self.0.legs
+    }
+
+    /// The marks of a service that spilled the call over by itself, or tried to and says why it could not.
+    #[must_use]
+    pub fn native_spill_over(&self) -> Option<&NativeSpillOver> {
+        let of_legs = || self.0.legs.iter().rev().find_map(LegReport::native_spill_over);
+        self.reading().and_then(Reading::native_spill_over).or_else(of_legs)
+    }
+
+    pub(crate) fn went(&mut self, legs: Vec<LegReport>) {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.legs = legs;
+        }
+    }
+
+    /// Keeps a copy of the request for a ticket.
+    pub(crate) fn keep(&mut self, copy: Option<Request>) {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.copy = Mutex::new(copy);
+        }
+    }
+
     /// The request, where it was never sent; the first caller gets it.
     #[must_use]
     pub fn take_request(&self) -> Option<Request> {
@@ -218,6 +277,10 @@ impl fmt::Display for SpillOver {
                 write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
             }
             write!(f, ")")?;
+        }
+        // What the service says about it stays with the accessor: it is the server's text.
+        if self.native_spill_over().is_some_and(|native| native.error.is_some()) {
+            write!(f, "; the service's own spill-over failed")?;
         }
         Ok(())
     }

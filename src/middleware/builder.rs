@@ -13,6 +13,7 @@ use crate::observe::Observer;
 use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
 use crate::reading::Profile;
+use crate::spill::{Deployment, RouteError, RouteSettings, Router, Routes};
 
 /// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
 #[derive(Default)]
@@ -25,6 +26,7 @@ pub struct AdmissionBuilder {
     gate: GateChoice,
     scope_by: Option<Arc<ScopeFn>>,
     settle_from_usage: bool,
+    routes: RouteSettings,
     #[cfg(feature = "estimate")]
     estimator: Option<crate::estimate::BodyEstimator>,
 }
@@ -106,6 +108,45 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Adds a deployment that takes calls which the primary does not take in time. Asked in the order in which they are
+    /// added, or drawn by [weight](Deployment::weight); each at most once per call. See [`spill`](crate::spill).
+    #[must_use]
+    pub fn spill_to(mut self, deployment: Deployment) -> Self {
+        self.routes.deployments.push(deployment);
+        self
+    }
+
+    /// Routes only calls to URLs at or below `url`; without it, all calls of the client. A deployment that is the same is
+    /// an error of [`build`](Self::build) then.
+    #[must_use]
+    pub fn primary(mut self, url: &str) -> Self {
+        self.routes.primary = Some(url.to_owned());
+        self
+    }
+
+    /// Has `router` decide where calls go; see [`Router`].
+    #[must_use]
+    pub fn router(mut self, router: impl Router + 'static) -> Self {
+        self.routes.router = Some(Arc::new(router));
+        self
+    }
+
+    /// Sets after how many honoured waits in vain, in a row, a call leaves for another deployment. Default: 2; 0 leaves
+    /// at the first refusal.
+    #[must_use]
+    pub const fn spill_after_failed_waits(mut self, waits: u32) -> Self {
+        self.routes.failed_waits = Some(waits);
+        self
+    }
+
+    /// Sets the part of each call's budget that is kept for a spill-over leg: the primary is not waited for beyond it, and no
+    /// leg is begun with less. Default: a tenth of the budget. Only where there are deployments to spill to.
+    #[must_use]
+    pub const fn spill_reserve(mut self, reserve: Duration) -> Self {
+        self.routes.reserve = Some(reserve);
+        self
+    }
+
     /// Is told about every decision; see [`Observer`].
     #[must_use]
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
@@ -142,14 +183,16 @@ impl AdmissionBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Policy`] where a setting is out of its range.
+    /// [`BuildError::Policy`] where a setting is out of its range, [`BuildError::Route`] where a deployment to spill to is not
+    /// valid, is the primary, or leads to the same place as another.
     pub fn build(self) -> Result<Admission, BuildError> {
         let policy = self.policy.clone().build()?;
-        Ok(self.with_policy(policy))
+        let routes = self.routes.clone().build()?;
+        Ok(self.with_policy(policy, routes))
     }
 
     /// Builds with a policy that is already known to be good.
-    pub(super) fn with_policy(self, policy: AdmissionPolicy) -> Admission {
+    pub(super) fn with_policy(self, policy: AdmissionPolicy, routes: Option<Arc<Routes>>) -> Admission {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
         #[cfg(feature = "estimate")]
         let estimator = self.estimator;
@@ -168,6 +211,8 @@ impl AdmissionBuilder {
             gate,
             scope_by,
             settle_from_usage,
+            routes,
+            native_spill_overs: AtomicU64::new(0),
             #[cfg(feature = "estimate")]
             estimator,
             chance,
@@ -195,4 +240,7 @@ pub enum BuildError {
     /// A setting of the policy is out of its range.
     #[error("the admission policy is not valid")]
     Policy(#[from] PolicyError),
+    /// A deployment to spill to cannot be routed to.
+    #[error("a route is not valid")]
+    Route(#[from] RouteError),
 }

@@ -8,6 +8,7 @@ use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
 use super::entry::{self, Entry, Left};
+use super::legs::{Legs, Turn};
 use super::sent::Sent;
 use super::{Shared, replay};
 use crate::body::Peeked;
@@ -25,12 +26,15 @@ pub(super) struct LogicalCall<'a> {
     pub(super) shared: &'a Shared,
     pub(super) report: CallReport,
     pub(super) run: Run,
-    entry: Option<Entry>,
+    pub(super) entry: Option<Entry>,
+    /// The way over other deployments, where there are any.
+    pub(super) legs: Option<Legs<'a>>,
     /// What an observer knows the call by, where there is one.
     pub(super) seen_as: Option<(u64, Box<str>)>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
-    deadline: Instant,
+    /// The deadline where the call is now: of the leg, where there are others.
+    pub(super) deadline: Instant,
     cut_off: Option<Instant>,
     idempotent: bool,
     pub(super) attempts: u32,
@@ -72,6 +76,12 @@ impl<'a> LogicalCall<'a> {
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
         let idempotent = replay::is_idempotent(request, policy, &shared.chance);
+        let legs = match &shared.routes {
+            Some(routes) if !is_probe && routes.covers(request.url()) => {
+                Some(Legs::new(routes, now, deadline, budget.duration()))
+            }
+            _ => None,
+        };
         Ok(Self {
             shared,
             run,
@@ -82,7 +92,8 @@ impl<'a> LogicalCall<'a> {
                 .is_some()
                 .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
             is_probe,
-            deadline,
+            deadline: legs.as_ref().map_or(deadline, Legs::first_deadline),
+            legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
             attempts,
@@ -98,22 +109,51 @@ impl<'a> LogicalCall<'a> {
         span: &Span,
     ) -> Result<Response> {
         let mut request = request;
-        let mut place = None;
+        let mut place: Option<Place> = None;
         let mut last = None;
+        self.choose_first(&request, extensions);
         loop {
-            let permit = match self.enter(place).await {
+            let permit = match self.enter(place.take()).await {
                 Ok(permit) => permit,
-                Err(refusal) => return self.turned_away(&refusal, request, last, span),
+                Err(refusal) => {
+                    let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
+                    if self.onward(reason, turn, Some(&request), extensions) {
+                        continue;
+                    }
+                    return self.turned_away(reason, Some(refusal.wait), request, last, span);
+                }
             };
-            let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
-            let spare = if may_repeat { request.try_clone() } else { None };
+            // What the caller gave is kept; each deployment gets its own form of it.
+            let spare = request.try_clone();
+            if !self.rewrite(&mut request) {
+                drop(permit);
+                if self.onward(Reason::NotForTarget, Turn::Unasked, Some(&request), extensions) {
+                    continue;
+                }
+                return self.turned_away(Reason::NotForTarget, None, request, last, span);
+            }
+            let may_repeat = self.leg_attempts().saturating_add(1) < self.policy().max_attempts();
             let sent = self.send(request, extensions, next.clone()).await;
             let at = clock::now();
             let sent = self.read(sent, at).await;
             let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
+            let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
             self.tell(&sent, &decision, at);
-            self.remember(&sent, &decision);
             let left = self.leave(permit, &sent, &decision, at);
+            if let Decision::SpillOver(reason) = &decision
+                && self.onward(
+                    *reason,
+                    Turn::Sent(&sent),
+                    spare.as_ref().filter(|_| sent.is_refusal()),
+                    extensions,
+                )
+                && let Some(spare) = spare
+            {
+                last = sent.detached().or(last);
+                request = spare;
+                continue;
+            }
+            self.remember(&sent, &decision);
             match (decision, spare) {
                 (Decision::Wait { until, hint, .. }, Some(spare)) => {
                     last = sent.detached();
@@ -125,9 +165,15 @@ impl<'a> LogicalCall<'a> {
                     }
                     request = spare;
                 }
-                (Decision::SpillOver(reason), _) => {
+                (Decision::SpillOver(reason), spare) => {
                     observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                    return self.spill_over(reason, sent);
+                    return match (sent, spare) {
+                        // No connection to a target is no error of the caller's.
+                        (Sent::Failed(_), Some(request)) => {
+                            self.turned_away(reason, None, request, last, span)
+                        }
+                        (sent, spare) => self.spill_over(reason, sent, spare),
+                    };
                 }
                 (decision, _) => {
                     observe::close(span, self.attempts, &decision);
@@ -220,13 +266,13 @@ impl<'a> LogicalCall<'a> {
         if !is_error && self.entry.is_none() && self.seen_as.is_none() {
             return Sent::Plain(response, None);
         }
-        let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
+        let profile = self.profile_of(&response);
         if !is_error {
             let reading = Reading::with_profile(profile, status, response.headers(), None, received_at);
             return Sent::Plain(response, Some(Box::new(reading)));
         }
         let peeked = if profile.inspects_body_of(status) {
-            let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
+            let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
             Peeked::read(response, MAX_BODY, patience).await
         } else {
             Peeked::unread(response)
@@ -241,17 +287,23 @@ impl<'a> LogicalCall<'a> {
             Sent::Plain(..) => return Decision::Admit,
             Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
             Sent::Read(read) => Outcome::Response(&read.1),
-            Sent::Failed(error) => Outcome::Failure(replay::failure(error)),
+            Sent::Failed(error) => match replay::failure(error) {
+                // Nothing was sent; a target that cannot be reached is not waited for.
+                Failure::Connect if self.target().is_some() => {
+                    return Decision::SpillOver(Reason::Unreachable);
+                }
+                failure => Outcome::Failure(failure),
+            },
         };
         let mut budget = self.shared.lock_retry_budget();
         // Where reading a refusal's body took what was left, a send now would be cut off at once.
         let deadline = if clock::now() < self.deadline { self.deadline } else { at };
         let call = Call::new(deadline)
-            .attempts(self.attempts)
+            .attempts(self.leg_attempts())
             .idempotent(self.idempotent)
             .replayable(replayable)
             .retry_budget_open(budget.allows(at));
-        let decision = decide(&self.shared.policy, outcome, &call, at, self.shared.chance.draw());
+        let decision = decide(self.policy(), outcome, &call, at, self.shared.chance.draw());
         if let Decision::Wait { charged: true, .. } = decision {
             let _ = budget.withdraw(at);
         }

@@ -10,7 +10,7 @@ use super::Shared;
 use crate::body::Held;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
+use crate::gate::{Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
 use crate::observe::CallReport;
 use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, Reading};
@@ -54,6 +54,24 @@ impl Entry {
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
         Some(Self { gate, scope, cost, priority })
+    }
+
+    pub(super) const fn scope(&self) -> &ScopeKey {
+        &self.scope
+    }
+
+    pub(super) const fn estimate(&self) -> Option<TokenEstimate> {
+        self.cost.estimate()
+    }
+
+    /// The same call's standing in another scope.
+    pub(super) fn moved_to(self, scope: ScopeKey) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// What a scope is like for this call.
+    pub(super) fn look(&self, scope: &ScopeKey, now: Instant) -> Look {
+        self.gate.look(scope, self.cost, self.priority, now)
     }
 
     /// Asks for the permit to send, to be had by `deadline`.

@@ -1,5 +1,6 @@
 //! How a decision is told, and how a call ends.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use reqwest::{Request, Response};
@@ -7,15 +8,16 @@ use reqwest_middleware::{Error, Result};
 use tracing::Span;
 
 use super::call::LogicalCall;
-use super::entry::{self, InBody};
+use super::entry::InBody;
+use super::legs::Turn;
 use super::sent::Sent;
 use crate::body::hold;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Permit, Refusal};
+use crate::gate::Permit;
 use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::policy::OnSpill;
-use crate::reading::{Hint, Reading};
+use crate::reading::{Hint, NativeSpillOver, Reading};
 use crate::spill::SpillOver;
 use crate::usage::UsageScanner;
 
@@ -51,7 +53,7 @@ impl LogicalCall<'_> {
 
     /// Tells of a wait at the gate, unless it is the one that a refusal has been told with.
     pub(super) fn tell_queued(&self, expected: Duration) {
-        if self.attempts == 0 {
+        if self.leg_attempts() == 0 {
             let wait = Some(expected);
             self.emit(&DecisionEvent { decision: observe::WAIT, wait, ..self.event(&Decision::Admit) });
         }
@@ -81,12 +83,17 @@ impl LogicalCall<'_> {
     }
 
     /// Gives the outcome to the caller as it is; its body holds the permit.
-    pub(super) fn hand_on(self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+    pub(super) fn hand_on(mut self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+        let legs = self.finished_legs(None, Turn::Sent(&sent));
+        self.report.went(legs);
+        if let Some(native) = sent.reading().and_then(Reading::native_spill_over) {
+            self.native_spill_over(native);
+        }
         let response = match sent {
             Sent::Plain(response, _) => response,
             Sent::Read(read) => read.0.into_response(),
             Sent::Failed(error) => return Err(error),
-            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
+            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff, None),
         };
         let mut response = match permit {
             Some(permit) => {
@@ -103,31 +110,51 @@ impl LogicalCall<'_> {
         Ok(response)
     }
 
-    /// Gives the call back that the gate does not let go in time; `last` is what came of its last attempt, if any.
+    /// A service that spilled the call over by itself, or tried to.
+    fn native_spill_over(&self, native: &NativeSpillOver) {
+        self.report.spilled_over_natively(native);
+        if native.spilled_over && !self.is_probe {
+            self.shared.native_spill_overs.fetch_add(1, Ordering::Relaxed);
+            observe::native_spill_over();
+        }
+    }
+
+    /// Gives the call back that its deployment does not take in time; `last` is what came of its last attempt, if any.
     pub(super) fn turned_away(
-        self,
-        refusal: &Refusal,
+        mut self,
+        reason: Reason,
+        wait: Option<Duration>,
         request: Request,
         last: Option<Sent>,
         span: &Span,
     ) -> Result<Response> {
-        let reason = entry::reason(refusal);
         let decision = Decision::SpillOver(reason);
         observe::close(span, self.attempts, &decision);
         self.run.gave_up();
-        let raw_wait = Some(refusal.wait);
-        self.emit(&DecisionEvent { reason: Some(reason), raw_wait, ..self.event(&decision) });
+        self.emit(&DecisionEvent { reason: Some(reason), raw_wait: wait, ..self.event(&decision) });
         if let Some(last) = last {
-            return self.spill_over(reason, last);
+            return self.spill_over(reason, last, Some(request));
         }
-        let at = clock::wall_clock();
-        let signal = SpillOver::unsent(reason, self.attempts, self.waited, request, refusal.wait, at);
+        let expected = wait.map(|wait| (wait, clock::wall_clock()));
+        let mut signal = SpillOver::unsent(reason, self.attempts, self.waited, request, expected);
+        signal.went(self.finished_legs(Some(reason), Turn::Unasked));
+        self.report.went(signal.legs().to_vec());
         self.report.spilled_over(signal.clone());
         Err(Error::middleware(signal))
     }
 
-    pub(super) fn spill_over(self, reason: Reason, sent: Sent) -> Result<Response> {
-        let (signal, response) = match sent {
+    /// Gives the call up with what came of its last attempt, and with the request where there is a copy.
+    pub(super) fn spill_over(
+        mut self,
+        reason: Reason,
+        sent: Sent,
+        spare: Option<Request>,
+    ) -> Result<Response> {
+        let legs = self.finished_legs(Some(reason), Turn::Sent(&sent));
+        if let Some(native) = sent.reading().and_then(Reading::native_spill_over) {
+            self.native_spill_over(native);
+        }
+        let (mut signal, response) = match sent {
             Sent::Read(read) => {
                 let (peeked, reading) = *read;
                 let (headers, text) = (peeked.head().headers.clone(), peeked.text().clone());
@@ -141,6 +168,9 @@ impl LogicalCall<'_> {
                 (SpillOver::without_response(reason, self.attempts, self.waited), None)
             }
         };
+        self.report.went(legs.clone());
+        signal.went(legs);
+        signal.keep(spare);
         self.report.spilled_over(signal.clone());
         match (self.shared.policy.on_spill(), response) {
             (OnSpill::Response, Some(peeked)) => {

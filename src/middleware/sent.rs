@@ -33,6 +33,11 @@ impl Sent {
         }
     }
 
+    /// Whether the deployment said no, or nothing was sent to it: a call of any method may then go elsewhere.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Read(_)) || self.failure() == Some(Failure::Connect)
+    }
+
     pub(super) fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Plain(response, _) => Some(response.status()),

@@ -21,6 +21,15 @@ pub(super) fn decision(event: &DecisionEvent<'_>) {
     }
 }
 
+pub(super) fn routed(to: &str, reason: Reason) {
+    let to = to.to_owned();
+    counter!("reqwest_admission_routed_total", "to" => to, "reason" => reason.as_str()).increment(1);
+}
+
+pub(super) fn native_spill_over() {
+    counter!("reqwest_admission_native_spill_overs_total").increment(1);
+}
+
 pub(super) fn conflict(conflict: &RetryConflict) {
     counter!("reqwest_admission_retry_conflicts_total", "kind" => conflict.kind().as_str()).increment(1);
 }

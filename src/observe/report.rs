@@ -9,8 +9,8 @@ use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
 use crate::ownership::RetryConflict;
 use crate::pace::TokenUsage;
-use crate::reading::Hint;
-use crate::spill::SpillOver;
+use crate::reading::{Hint, NativeSpillOver};
+use crate::spill::{LegReport, Quiet, SpillOver};
 
 /// What happened to one logical call: attempts, waits, hints, request ids, the decision.
 ///
@@ -42,6 +42,8 @@ struct Inner {
     spill_over: Option<SpillOver>,
     conflicts: Vec<RetryConflict>,
     ledger: Option<Arc<Ledger>>,
+    legs: Vec<LegReport>,
+    native: Quiet,
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -117,6 +119,30 @@ impl CallReport {
     pub fn settle(&self, usage: TokenUsage) -> bool {
         let ledger = self.lock().ledger.clone();
         ledger.is_some_and(|ledger| ledger.settle(usage))
+    }
+
+    /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
+    /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
+    #[must_use]
+    pub fn legs(&self) -> Vec<LegReport> {
+        self.lock().legs.clone()
+    }
+
+    /// The marks of a service that spilled the call over by itself, or tried to
+    /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
+    #[must_use]
+    pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
+        self.lock().native.0.clone()
+    }
+
+    pub(crate) fn went(&self, legs: Vec<LegReport>) {
+        if !legs.is_empty() {
+            self.lock().legs = legs;
+        }
+    }
+
+    pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
+        self.lock().native = Quiet(Some(native.clone()));
     }
 
     pub(crate) fn holds(&self, ledger: Arc<Ledger>) {

@@ -111,6 +111,11 @@ impl Cost {
         Self { tokens: Some(estimate) }
     }
 
+    /// The estimate of its tokens.
+    pub(crate) const fn estimate(self) -> Option<TokenEstimate> {
+        self.tokens
+    }
+
     pub(crate) const fn is_estimated(self) -> bool {
         self.tokens.is_some()
     }

@@ -71,6 +71,7 @@ impl Answer {
 pub(crate) struct Seen {
     pub(crate) at: Instant,
     pub(crate) method: Method,
+    pub(crate) url: reqwest::Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Vec<u8>>,
 }
@@ -128,6 +129,7 @@ impl Middleware for Origin {
             seen.push(Seen {
                 at: Instant::now(),
                 method: request.method().clone(),
+                url: request.url().clone(),
                 headers: request.headers().clone(),
                 body: request.body().and_then(Body::as_bytes).map(<[u8]>::to_vec),
             });

@@ -1,0 +1,450 @@
+//! The way of a call over several deployments: which one it is with, and where it goes from there.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Extensions;
+use reqwest::{Request, Response};
+
+use super::call::LogicalCall;
+use super::entry::{self, Entry};
+use super::sent::Sent;
+use crate::clock;
+use crate::decision::{Decision, Reason};
+use crate::gate::{Priority, Refusal, ScopeKey};
+use crate::observe;
+use crate::ownership::invites_retry;
+use crate::policy::AdmissionPolicy;
+use crate::reading::{Hint, Profile, Reading};
+use crate::spill::{
+    CallAttributes, Choice, DeploymentState, LegReport, PRIMARY, Probe, RouteCall, Routes, Stage, Standing,
+    Target, usual_target,
+};
+
+/// The way of one call.
+pub(super) struct Legs<'a> {
+    pub(super) routes: &'a Routes,
+    /// The deployment that the call is with: a target by its index, or the primary.
+    at: Option<usize>,
+    /// The targets that it has been with, one bit each.
+    tried: u64,
+    pub(super) done: Vec<LegReport>,
+    /// The deadline of the whole call; a leg's own may be earlier.
+    deadline: Instant,
+    reserve: Duration,
+    began: Instant,
+    attempts_before: u32,
+    waited_before: Duration,
+    /// Refusals on this leg, in a row.
+    refusals: u32,
+    primary_scope: Option<ScopeKey>,
+    probe: Option<Probe<'a>>,
+    planned: Planned,
+}
+
+/// What has been decided about the next leg.
+enum Planned {
+    Nothing,
+    /// A target by its index.
+    To(usize),
+    GiveUp,
+}
+
+/// How a leg ends that is not the last.
+#[derive(Clone, Copy)]
+pub(super) enum Turn<'a> {
+    /// With what came of an attempt.
+    Sent(&'a Sent),
+    /// The gate did not let the call go.
+    Refused(&'a Refusal),
+    /// A router said so, or the request is none for this deployment.
+    Unasked,
+}
+
+impl<'a> Legs<'a> {
+    pub(super) fn new(routes: &'a Routes, now: Instant, deadline: Instant, budget: Duration) -> Self {
+        Self {
+            routes,
+            at: None,
+            tried: 0,
+            done: Vec::new(),
+            deadline,
+            reserve: routes.reserve(budget),
+            began: now,
+            attempts_before: 0,
+            waited_before: Duration::ZERO,
+            refusals: 0,
+            primary_scope: None,
+            probe: None,
+            planned: Planned::Nothing,
+        }
+    }
+
+    /// The deadline of the primary's leg: the rest belongs to the next.
+    pub(super) fn first_deadline(&self) -> Instant {
+        self.deadline.checked_sub(self.reserve).unwrap_or(self.deadline)
+    }
+
+    pub(super) fn target(&self) -> Option<&'a Target> {
+        self.at.and_then(|index| self.routes.targets.get(index))
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.target().map_or_else(|| PRIMARY.into(), |target| Arc::clone(&target.name))
+    }
+
+    /// The targets that the request may still go to.
+    fn candidates(&self, request: &Request) -> Vec<usize> {
+        let untried = |index: &usize| self.tried & bit(*index) == 0;
+        let takes =
+            |index: &usize| self.routes.targets.get(*index).is_some_and(|to| Routes::can_take(to, request));
+        (0..self.routes.targets.len()).filter(untried).filter(takes).collect()
+    }
+}
+
+/// There are at most 64 targets.
+fn bit(index: usize) -> u64 {
+    u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or_default()
+}
+
+impl LogicalCall<'_> {
+    /// How often the request was sent to the deployment that it is with.
+    pub(super) fn leg_attempts(&self) -> u32 {
+        self.legs.as_ref().map_or(self.attempts, |legs| self.attempts.saturating_sub(legs.attempts_before))
+    }
+
+    /// The target that the call is with, if not with the primary.
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.legs.as_ref().and_then(Legs::target)
+    }
+
+    /// The policy where the call is.
+    pub(super) fn policy(&self) -> &AdmissionPolicy {
+        self.target().and_then(|target| target.policy.as_ref()).unwrap_or(&self.shared.policy)
+    }
+
+    /// What is known of the vendor where the call is.
+    pub(super) fn profile_of(&self, response: &Response) -> &'static Profile {
+        match self.target() {
+            Some(target) => target.profile,
+            None => self.shared.profile_of(response.url().host_str().unwrap_or_default()),
+        }
+    }
+
+    /// Makes the request one for the deployment that it goes to; it stays as it is where that cannot take it.
+    pub(super) fn rewrite(&self, request: &mut Request) -> bool {
+        self.target().is_none_or(|target| target.rewrite.apply(request).is_ok())
+    }
+
+    /// Before anything is sent: whether the call goes to the primary at all.
+    pub(super) fn choose_first(&mut self, request: &Request, extensions: &Extensions) {
+        let Some(legs) = &mut self.legs else { return };
+        let routes = legs.routes;
+        if routes.router.is_none() && routes.away.is_empty() {
+            return;
+        }
+        let standing = match self.entry.as_ref().map(Entry::scope) {
+            Some(scope) => routes.away.arrive(scope),
+            None => Standing::Open,
+        };
+        let awaiting = matches!(standing, Standing::Probing);
+        if let Standing::Probe(probe) = standing {
+            legs.probe = Some(probe);
+        }
+        if !awaiting && routes.router.is_none() {
+            return;
+        }
+        let Some(legs) = &self.legs else { return };
+        let candidates = legs.candidates(request);
+        let now = clock::now();
+        let call = self.as_seen(legs, Stage::BeforeSend, extensions, None, None, now);
+        let (primary, targets) = self.states(legs, &candidates, now);
+        let choice = match &routes.router {
+            Some(router) => router.route(&call, &primary, &targets),
+            None => Choice::Default,
+        };
+        let (index, reason) = match choice {
+            Choice::SpillTo(index) if index < targets.len() => (Some(index), Reason::RouterChoice),
+            Choice::Stay | Choice::GiveUp => (None, Reason::RouterChoice),
+            // Nobody queues behind a probe where another deployment is open.
+            _ if awaiting => {
+                let open: Vec<_> = targets.iter().map(|target| target.expected_wait.is_zero()).collect();
+                let usual = usual_target(&call, &targets, routes.by_weight, self.shared.chance.draw());
+                (usual.filter(|index| open.get(*index) == Some(&true)), Reason::AwaitingProbe)
+            }
+            _ => (None, Reason::RouterChoice),
+        };
+        if let Some(to) = index.and_then(|index| candidates.get(index)).copied() {
+            if let Some(legs) = &mut self.legs {
+                legs.planned = Planned::To(to);
+            }
+            self.onward(reason, Turn::Unasked, Some(request), extensions);
+        }
+    }
+
+    /// A refusal with a wait that fits: whether the call had better go elsewhere all the same.
+    pub(super) fn reconsider(
+        &mut self,
+        decision: Decision,
+        sent: &Sent,
+        spare: Option<&Request>,
+        extensions: &Extensions,
+        at: Instant,
+    ) -> Decision {
+        self.note(sent);
+        let (Some(legs), Sent::Read(read), Some(spare)) = (&self.legs, sent, spare) else { return decision };
+        let Decision::Wait { wait, .. } = &decision else { return decision };
+        let failed = legs.refusals.saturating_sub(1);
+        let asked = legs.routes.router.is_some() || failed >= legs.routes.failed_waits;
+        if !asked || !entry::is_refusal(&read.1) || self.left_for_a_leg(at).is_none() {
+            return decision;
+        }
+        let candidates = legs.candidates(spare);
+        let call = self.as_seen(legs, Stage::WaitFits, extensions, None, Some(*wait), at);
+        let (primary, targets) = self.states(legs, &candidates, at);
+        let choice = match &legs.routes.router {
+            Some(router) => router.route(&call, &primary, &targets),
+            None => Choice::Default,
+        };
+        let (planned, reason) = match choice {
+            Choice::SpillTo(index) if let Some(to) = candidates.get(index) => {
+                (Planned::To(*to), Reason::RouterChoice)
+            }
+            Choice::GiveUp => (Planned::GiveUp, Reason::RouterChoice),
+            Choice::Stay => return decision,
+            Choice::SpillTo(_) | Choice::Default => {
+                let fits = |target: &DeploymentState<'_>| target.expected_wait <= call.budget_left;
+                if failed < legs.routes.failed_waits || !targets.iter().any(fits) {
+                    return decision;
+                }
+                (Planned::Nothing, Reason::WaitsFailed)
+            }
+        };
+        if let Some(legs) = &mut self.legs {
+            legs.planned = planned;
+        }
+        Decision::SpillOver(reason)
+    }
+
+    /// Takes note of what came of an attempt: for the shares of refusals, and for the way back to the primary.
+    fn note(&mut self, sent: &Sent) {
+        let Some(legs) = &mut self.legs else { return };
+        let refused = match sent {
+            Sent::Plain(..) => false,
+            Sent::Read(read) if entry::is_refusal(&read.1) => true,
+            Sent::Read(read) if !invites_retry(read.1.status()) => false,
+            Sent::Read(_) | Sent::Failed(_) | Sent::CutOff => return,
+        };
+        legs.routes.recent(legs.at).note(refused);
+        if refused {
+            legs.refusals = legs.refusals.saturating_add(1);
+        } else if let Some(probe) = legs.probe.take() {
+            probe.succeeded();
+        }
+    }
+
+    /// What is left of the budget, where it is enough to begin a leg with.
+    fn left_for_a_leg(&self, now: Instant) -> Option<Duration> {
+        let legs = self.legs.as_ref()?;
+        let left = legs.deadline.saturating_duration_since(now);
+        (!left.is_zero() && left >= legs.reserve).then_some(left)
+    }
+
+    /// The deployment that the call is with does not take it: takes the call to the next one, if there is one.
+    ///
+    /// Without a `request` at hand there is none.
+    pub(super) fn onward(
+        &mut self,
+        reason: Reason,
+        turn: Turn<'_>,
+        request: Option<&Request>,
+        extensions: &Extensions,
+    ) -> bool {
+        let now = clock::now();
+        let Some(legs) = &self.legs else { return false };
+        let mut next = None;
+        if let (Some(request), Some(left)) = (request, self.left_for_a_leg(now)) {
+            let candidates = legs.candidates(request);
+            next = self.next_target(legs, &candidates, reason, turn, extensions, now);
+            next = next.filter(|_| !left.is_zero());
+        }
+        self.end_leg(Some(reason), turn, now);
+        let Some(next) = next else { return false };
+        self.begin_leg(next, reason, request, now);
+        true
+    }
+
+    fn next_target(
+        &self,
+        legs: &Legs<'_>,
+        candidates: &[usize],
+        reason: Reason,
+        turn: Turn<'_>,
+        extensions: &Extensions,
+        now: Instant,
+    ) -> Option<usize> {
+        match legs.planned {
+            Planned::To(index) => return candidates.contains(&index).then_some(index),
+            Planned::GiveUp => return None,
+            Planned::Nothing if candidates.is_empty() => return None,
+            Planned::Nothing => {}
+        }
+        let wait = match turn {
+            Turn::Sent(sent) => sent.reading().and_then(Reading::hint).map(Hint::wait),
+            Turn::Refused(refusal) => Some(refusal.wait),
+            Turn::Unasked => None,
+        };
+        let call = self.as_seen(legs, Stage::Spill, extensions, Some(reason), wait, now);
+        let (primary, targets) = self.states(legs, candidates, now);
+        let choice = match &legs.routes.router {
+            Some(router) => router.route(&call, &primary, &targets),
+            None => Choice::Default,
+        };
+        let index = match choice {
+            Choice::SpillTo(index) if index < targets.len() => index,
+            Choice::Stay | Choice::GiveUp => return None,
+            Choice::SpillTo(_) | Choice::Default => {
+                usual_target(&call, &targets, legs.routes.by_weight, self.shared.chance.draw())?
+            }
+        };
+        candidates.get(index).copied()
+    }
+
+    /// Writes down what the leg came to.
+    fn end_leg(&mut self, reason: Option<Reason>, turn: Turn<'_>, now: Instant) {
+        let Some(legs) = &mut self.legs else { return };
+        let mut report = LegReport {
+            deployment: legs.name(),
+            reason,
+            status: None,
+            attempts: self.attempts.saturating_sub(legs.attempts_before),
+            waited: self.waited.saturating_sub(legs.waited_before),
+            took: now.saturating_duration_since(legs.began),
+            advised_wait: None,
+            retry_at: None,
+            estimate: self.entry.as_ref().and_then(Entry::estimate),
+            native: crate::spill::Quiet::default(),
+        };
+        match turn {
+            Turn::Sent(sent) => report = report.with_reading(sent.reading()),
+            Turn::Refused(refusal) => {
+                report.advised_wait = Some(refusal.wait);
+                report.retry_at = clock::wall_clock().checked_add(refusal.wait);
+            }
+            Turn::Unasked => {}
+        }
+        let refused = matches!(turn, Turn::Sent(_)) && closes_the_primary(reason);
+        if let (None, true, Some(entry)) = (legs.at, refused, &self.entry) {
+            legs.routes.away.left(entry.scope(), now);
+        }
+        legs.probe = None;
+        legs.done.push(report);
+    }
+
+    fn begin_leg(&mut self, next: usize, reason: Reason, request: Option<&Request>, now: Instant) {
+        let Some(legs) = &mut self.legs else { return };
+        let Some(target) = legs.routes.targets.get(next) else { return };
+        let from = legs.name();
+        if legs.at.is_none() {
+            legs.primary_scope = self.entry.as_ref().map(Entry::scope).cloned();
+        }
+        legs.tried |= bit(next);
+        legs.at = Some(next);
+        legs.planned = Planned::Nothing;
+        (legs.began, legs.refusals) = (now, 0);
+        (legs.attempts_before, legs.waited_before) = (self.attempts, self.waited);
+        let left = legs.deadline.saturating_duration_since(now);
+        let own = now.checked_add(left.mul_f64(target.budget_share)).unwrap_or(legs.deadline);
+        let is_last = request.is_none_or(|request| legs.candidates(request).is_empty());
+        let latest = if is_last { legs.deadline } else { legs.first_deadline() };
+        self.deadline = own.min(latest);
+        let label = legs.primary_scope.as_ref().and_then(ScopeKey::label_str);
+        let scope = target.scope(label);
+        self.entry = self.entry.take().map(|entry| entry.moved_to(scope));
+        if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
+            seen_as.1 = host.into();
+        }
+        observe::routed(&from, &target.name, reason);
+    }
+
+    /// The legs of the call, the one that it ends with included; none where it never left the primary.
+    pub(super) fn finished_legs(&mut self, reason: Option<Reason>, turn: Turn<'_>) -> Vec<LegReport> {
+        match &self.legs {
+            Some(legs) if legs.at.is_some() || !legs.done.is_empty() => {}
+            _ => return Vec::new(),
+        }
+        // A leg that nobody takes on from has been written down as it was given up.
+        if reason.is_none() {
+            self.end_leg(None, turn, clock::now());
+        }
+        self.legs.as_mut().map(|legs| std::mem::take(&mut legs.done)).unwrap_or_default()
+    }
+
+    fn as_seen<'b>(
+        &self,
+        legs: &Legs<'_>,
+        stage: Stage,
+        extensions: &'b Extensions,
+        reason: Option<Reason>,
+        wait: Option<Duration>,
+        now: Instant,
+    ) -> RouteCall<'b> {
+        let attributes = extensions.get::<CallAttributes>();
+        RouteCall {
+            stage,
+            tenant: attributes.and_then(CallAttributes::tenant_name),
+            region: attributes.and_then(CallAttributes::region_name),
+            priority: extensions.get::<Priority>().copied().unwrap_or_default(),
+            budget_left: legs.deadline.saturating_duration_since(now),
+            estimate: self.entry.as_ref().and_then(Entry::estimate),
+            failed_waits: legs.refusals.saturating_sub(1),
+            reason,
+            wait,
+        }
+    }
+
+    /// The state of the primary, and of the targets that a call may still go to.
+    fn states<'b>(
+        &self,
+        legs: &Legs<'b>,
+        candidates: &[usize],
+        now: Instant,
+    ) -> (DeploymentState<'b>, Vec<DeploymentState<'b>>) {
+        let entry = self.entry.as_ref();
+        let primary = legs.primary_scope.as_ref().or_else(|| entry.map(Entry::scope));
+        let label = primary.and_then(ScopeKey::label_str);
+        let state = |name: &'b str, index: Option<usize>, scope: Option<&ScopeKey>, weight: u32| {
+            let look = match (entry, scope) {
+                (Some(entry), Some(scope)) => entry.look(scope, now),
+                _ => crate::gate::Look::default(),
+            };
+            DeploymentState {
+                name,
+                closed_for: look.closed_for,
+                expected_wait: look.wait,
+                recent_refusals: legs.routes.recent(index).refusals(),
+                weight,
+            }
+        };
+        let target = |index: &usize| {
+            let target = legs.routes.targets.get(*index)?;
+            Some(state(&target.name, Some(*index), Some(&target.scope(label)), target.weight))
+        };
+        (state(PRIMARY, None, primary, 1), candidates.iter().filter_map(target).collect())
+    }
+}
+
+/// Whether a refusal for this reason says that the primary is to be probed before all go back to it; others are about
+/// the one request alone.
+const fn closes_the_primary(reason: Option<Reason>) -> bool {
+    matches!(
+        reason,
+        Some(
+            Reason::BudgetExceeded
+                | Reason::WaitsFailed
+                | Reason::AttemptsExhausted
+                | Reason::RetryBudgetSpent
+                | Reason::QuotaExhausted
+        )
+    )
+}

@@ -1,0 +1,235 @@
+//! What a request proves itself with: taken off before it leaves for another deployment, and set anew there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::{self, HeaderName, HeaderValue};
+use reqwest::{Request, Url};
+
+/// Headers that carry a credential, a session or the identity of an account. None of them leaves for another
+/// deployment, none is written into a [`Deferred`](super::Deferred).
+const SECRET_HEADERS: [&str; 17] = [
+    "authorization",
+    "proxy-authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "x-goog-user-project",
+    "ocp-apim-subscription-key",
+    "x-functions-key",
+    "x-amz-security-token",
+    "x-auth-token",
+    "x-access-token",
+    "x-csrf-token",
+    "openai-organization",
+    "openai-project",
+    "cookie",
+    "cookie2",
+    "anthropic-organization-id",
+];
+
+/// Words that mark a header as one that carries a credential.
+const SECRET_HEADER_WORDS: [&str; 5] = ["token", "secret", "password", "credential", "api-key"];
+
+/// Words that mark a query parameter as one that carries a credential. Not `token` alone: that is in `max_tokens` and
+/// `page_token`, without which a request is another one.
+const SECRET_WORDS: [&str; 13] = [
+    "access_token",
+    "auth_token",
+    "id_token",
+    "api_token",
+    "security-token",
+    "secret",
+    "password",
+    "passwd",
+    "signature",
+    "credential",
+    "apikey",
+    "api_key",
+    "api-key",
+];
+
+/// Query parameters that carry a credential although none of the words is in their names.
+const SECRET_PARAMETERS: [&str; 9] =
+    ["key", "token", "subscription-key", "sig", "code", "auth", "authorization", "pwd", "jwt"];
+
+/// Whether a header of this name carries a credential, a session or the identity of an account.
+pub(crate) fn is_secret_header(name: &HeaderName, value: &HeaderValue) -> bool {
+    let name = name.as_str();
+    value.is_sensitive()
+        || SECRET_HEADERS.contains(&name)
+        || SECRET_HEADER_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Whether a query parameter of this name carries a credential.
+pub(crate) fn is_secret_parameter(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_PARAMETERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Takes off all that a request proves itself with.
+pub(crate) fn strip(request: &mut Request) {
+    let secret: Vec<HeaderName> = request
+        .headers()
+        .iter()
+        .filter(|(name, value)| is_secret_header(name, value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in secret {
+        request.headers_mut().remove(name);
+    }
+    strip_url(request.url_mut());
+}
+
+/// Takes off the user information and the query parameters that carry a credential.
+pub(crate) fn strip_url(url: &mut Url) {
+    // Both fail only for URLs that can have no user, which then have none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    if url.query_pairs().any(|(name, _)| is_secret_parameter(&name)) {
+        keep_query(url, |name| !is_secret_parameter(name));
+    }
+}
+
+/// Keeps the query parameters that `keep` names.
+pub(crate) fn keep_query(url: &mut Url, keep: impl Fn(&str) -> bool) {
+    let kept: Vec<(String, String)> = url
+        .query_pairs()
+        .filter(|(name, _)| keep(name))
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    url.set_query(None);
+    if !kept.is_empty() {
+        url.query_pairs_mut().extend_pairs(kept);
+    }
+}
+
+/// Sets a query parameter, in place of all of the same name.
+pub(crate) fn set_query(url: &mut Url, name: &str, value: &str) {
+    keep_query(url, |other| other != name);
+    url.query_pairs_mut().append_pair(name, value);
+}
+
+/// What a deployment wants to be shown: an API key in a header, a bearer token, a query parameter, or whatever a function
+/// sets.
+///
+/// Neither `Debug` nor any error text shows it.
+///
+/// ```
+/// use reqwest_admission::Credential;
+///
+/// let key = Credential::header("api-key", "0123");
+/// assert_eq!(format!("{key:?}"), "Credential(header)");
+/// ```
+#[derive(Clone)]
+pub struct Credential(Kind);
+
+type Apply = dyn Fn(&mut HeaderMap, &mut Url) + Send + Sync;
+
+#[derive(Clone)]
+enum Kind {
+    None,
+    Header(Result<(HeaderName, HeaderValue), InvalidCredential>),
+    Query(Arc<(String, String)>),
+    Function(Arc<Apply>),
+}
+
+impl Credential {
+    /// No credential.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Kind::None)
+    }
+
+    /// A header, for example `api-key`. A name or value that no header can have is found where the credential is used.
+    #[must_use]
+    pub fn header(name: &str, value: &str) -> Self {
+        let name = HeaderName::try_from(name).map_err(|_| InvalidCredential);
+        let value = HeaderValue::try_from(value).map_err(|_| InvalidCredential);
+        Self(Kind::Header(name.and_then(|name| {
+            let mut value = value?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        })))
+    }
+
+    /// `Authorization: Bearer` ([RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-2.1)).
+    #[must_use]
+    pub fn bearer(token: &str) -> Self {
+        Self::header(header::AUTHORIZATION.as_str(), &format!("Bearer {token}"))
+    }
+
+    /// A query parameter.
+    #[must_use]
+    pub fn query(name: &str, value: &str) -> Self {
+        Self(Kind::Query(Arc::new((name.to_owned(), value.to_owned()))))
+    }
+
+    /// Whatever `apply` sets, asked for each attempt: for tokens that are renewed. It runs in the task of the call and
+    /// should return soon.
+    #[must_use]
+    pub fn from_fn(apply: impl Fn(&mut HeaderMap, &mut Url) + Send + Sync + 'static) -> Self {
+        Self(Kind::Function(Arc::new(apply)))
+    }
+
+    pub(crate) const fn is_none(&self) -> bool {
+        matches!(self.0, Kind::None)
+    }
+
+    /// Whether it can be used at all.
+    pub(crate) fn check(&self) -> Result<(), InvalidCredential> {
+        match &self.0 {
+            Kind::Header(header) => header.as_ref().map(|_| ()).map_err(|invalid| *invalid),
+            Kind::None | Kind::Query(_) | Kind::Function(_) => Ok(()),
+        }
+    }
+
+    /// Sets it on a request that has no other.
+    pub(crate) fn apply(&self, request: &mut Request) {
+        match &self.0 {
+            Kind::None | Kind::Header(Err(_)) => {}
+            Kind::Header(Ok((name, value))) => {
+                request.headers_mut().insert(name, value.clone());
+            }
+            Kind::Query(pair) => set_query(request.url_mut(), &pair.0, &pair.1),
+            Kind::Function(apply) => {
+                let mut headers = std::mem::take(request.headers_mut());
+                apply(&mut headers, request.url_mut());
+                *request.headers_mut() = headers;
+            }
+        }
+    }
+
+    /// What tells one credential from another, for the scope's keyed hash; nothing where it changes over time.
+    pub(crate) fn identity(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Kind::Header(Ok((_, value))) => Some(value.as_bytes()),
+            Kind::Query(pair) => Some(pair.1.as_bytes()),
+            Kind::None | Kind::Header(Err(_)) | Kind::Function(_) => None,
+        }
+    }
+}
+
+impl Default for Credential {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Kind::None => "Credential(none)",
+            Kind::Header(_) => "Credential(header)",
+            Kind::Query(_) => "Credential(query)",
+            Kind::Function(_) => "Credential(function)",
+        })
+    }
+}
+
+/// A credential that no header can carry. Says nothing of what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the credential has a name or value that no header can carry")]
+#[non_exhaustive]
+pub struct InvalidCredential;

@@ -1,0 +1,186 @@
+//! Rewriting a request for another deployment: scheme, host, path, query, credentials, body.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::header;
+use reqwest::{Body, Request, Url};
+use serde_json::value::RawValue;
+
+use super::credential::{self, Credential, set_query};
+
+/// Maps a request body; `None` where it is not one that the deployment can take.
+pub(crate) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// Where the path of a routed request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathRule {
+    /// The request's own.
+    Keep,
+    /// Always this one.
+    Replace,
+    /// This one, then what follows the version (`/v1/`) or the deployment (`/deployments/{name}/`) in the request's own.
+    Under,
+}
+
+/// How a request becomes one for a deployment.
+#[derive(Clone)]
+pub(crate) struct Rewrite {
+    pub(crate) base: Url,
+    pub(crate) path: PathRule,
+    /// Query parameters to set, and to take off before.
+    pub(crate) set_query: Vec<(String, String)>,
+    pub(crate) remove_query: Vec<String>,
+    pub(crate) remove_headers: Vec<header::HeaderName>,
+    pub(crate) credential: Credential,
+    pub(crate) model: Option<String>,
+    pub(crate) map_body: Option<Arc<MapBody>>,
+}
+
+/// A request that this deployment cannot take; it is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotForHere;
+
+impl Rewrite {
+    /// Where the request would go, without its query; `None` where this deployment has no such path.
+    pub(crate) fn destination(&self, from: &Url) -> Option<Url> {
+        let mut to = self.base.clone();
+        to.set_query(None);
+        match self.path {
+            PathRule::Keep => to.set_path(from.path()),
+            PathRule::Replace => {}
+            PathRule::Under => {
+                let tail = tail(from.path())?;
+                let base = self.base.path().trim_end_matches('/');
+                to.set_path(&format!("{base}/{tail}"));
+            }
+        }
+        to.set_fragment(None);
+        Some(to)
+    }
+
+    /// Whether the body can be mapped, as far as can be told without mapping it.
+    pub(crate) fn takes_body(&self, body: Option<&Body>) -> bool {
+        let mapped = self.model.is_some() || self.map_body.is_some();
+        !mapped || body.is_none_or(|body| body.as_bytes().is_some())
+    }
+
+    /// Whether a request to `url` would go where it goes anyway, its credential apart.
+    pub(crate) fn stays_at(&self, url: &Url) -> bool {
+        let mut here = url.clone();
+        here.set_query(None);
+        here.set_fragment(None);
+        let sets = |(name, value): &(String, String)| {
+            !url.query_pairs().any(|(other, known)| other == name.as_str() && known == value.as_str())
+        };
+        let changes = self.model.is_some() || self.map_body.is_some() || self.set_query.iter().any(sets);
+        !changes && self.destination(url).is_some_and(|there| there == here)
+    }
+
+    /// Whether the other one leads to the same place with the same credential.
+    pub(crate) fn leads_where(&self, other: &Self) -> bool {
+        let same_place =
+            self.base == other.base && self.path == other.path && self.set_query == other.set_query;
+        let same_body = self.model == other.model && self.map_body.is_none() && other.map_body.is_none();
+        let same_credential = match (self.credential.identity(), other.credential.identity()) {
+            (None, None) => self.credential.is_none() && other.credential.is_none(),
+            (one, other) => one == other,
+        };
+        same_place && same_body && same_credential
+    }
+
+    /// Makes `request` one for this deployment. Nothing that the request proved itself with to another one is left.
+    pub(crate) fn apply(&self, request: &mut Request) -> Result<(), NotForHere> {
+        let to = self.destination(request.url()).ok_or(NotForHere)?;
+        if let Some(body) = self.mapped_body(request.body())? {
+            *request.body_mut() = Some(body.into());
+            for length in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::TRANSFER_ENCODING] {
+                request.headers_mut().remove(length);
+            }
+            for digest in ["content-md5", "content-digest", "repr-digest", "digest"] {
+                request.headers_mut().remove(digest);
+            }
+        }
+        credential::strip(request);
+        let query = request.url().query().map(str::to_owned);
+        *request.url_mut() = to;
+        request.url_mut().set_query(query.as_deref());
+        for name in &self.remove_headers {
+            request.headers_mut().remove(name);
+        }
+        request.headers_mut().remove(header::HOST);
+        if !self.remove_query.is_empty() {
+            let remove = |name: &str| self.remove_query.iter().any(|removed| removed == name);
+            credential::keep_query(request.url_mut(), |name| !remove(name));
+        }
+        for (name, value) in &self.set_query {
+            set_query(request.url_mut(), name, value);
+        }
+        self.credential.apply(request);
+        Ok(())
+    }
+
+    /// The body for this deployment, where it is to be another one.
+    fn mapped_body(&self, body: Option<&Body>) -> Result<Option<Vec<u8>>, NotForHere> {
+        let Some(body) = body.filter(|_| self.model.is_some() || self.map_body.is_some()) else {
+            return Ok(None);
+        };
+        let mut mapped = Cow::Borrowed(body.as_bytes().ok_or(NotForHere)?);
+        if let Some(model) = &self.model
+            && !mapped.is_empty()
+        {
+            mapped = Cow::Owned(with_model(&mapped, model).ok_or(NotForHere)?);
+        }
+        if let Some(map) = &self.map_body {
+            mapped = Cow::Owned(map(&mapped).ok_or(NotForHere)?);
+        }
+        Ok(Some(mapped.into_owned()))
+    }
+}
+
+/// What follows the version or the deployment in the path of a model's API.
+fn tail(path: &str) -> Option<&str> {
+    let tail = match path.split_once("/deployments/") {
+        Some((_, rest)) => rest.split_once('/')?.1,
+        None => path.split_once("/v1/")?.1,
+    };
+    (!tail.is_empty()).then_some(tail)
+}
+
+/// A JSON object with its `model` set to `model`; the text of all other values stays as it is.
+fn with_model(body: &[u8], model: &str) -> Option<Vec<u8>> {
+    let mut fields: BTreeMap<String, Cow<'_, RawValue>> =
+        serde_json::from_slice::<BTreeMap<String, &RawValue>>(body)
+            .ok()?
+            .into_iter()
+            .map(|(name, value)| (name, Cow::Borrowed(value)))
+            .collect();
+    let model = serde_json::value::to_raw_value(model).ok()?;
+    fields.insert("model".to_owned(), Cow::Owned(model));
+    serde_json::to_vec(&fields).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_set_and_the_text_of_all_other_values_kept() {
+        let body = br#"{"model":"a","seed":12345678901234567890123,"messages":[{"b":1,"a":2.50}]}"#;
+        let mapped = String::from_utf8(with_model(body, "b\"").unwrap()).unwrap();
+        assert_eq!(mapped, r#"{"messages":[{"b":1,"a":2.50}],"model":"b\"","seed":12345678901234567890123}"#);
+        assert_eq!(with_model(b"{}", "b").unwrap(), br#"{"model":"b"}"#);
+        assert!(with_model(b"[1]", "b").is_none() && with_model(b"text", "b").is_none());
+    }
+
+    #[test]
+    fn the_tail_of_a_path_is_what_follows_the_version_or_the_deployment() {
+        assert_eq!(tail("/openai/deployments/gpt/chat/completions"), Some("chat/completions"));
+        assert_eq!(tail("/openai/v1/responses"), Some("responses"));
+        assert_eq!(tail("/api/v1/chat/completions"), Some("chat/completions"));
+        for path in ["/", "/v1", "/v1/", "/openai/deployments/gpt", "/openai/deployments/gpt/", "/other"] {
+            assert_eq!(tail(path), None, "{path}");
+        }
+    }
+}
