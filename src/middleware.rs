@@ -24,6 +24,7 @@ mod entry;
 mod legs;
 mod outcome;
 mod replay;
+mod routing;
 mod sent;
 
 use call::LogicalCall;

@@ -5,7 +5,6 @@
 mod support;
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use reqwest_admission::{
     Admission, AdmissionBuilder, AdmissionPolicy, CallReport, Deployment, LatencyBudget, Reason, SpillOver,
@@ -97,9 +96,9 @@ async fn honoured_waits_in_vain_lead_to_the_standby() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_leg_begins_with_less_than_the_reserve_and_the_primary_is_not_waited_for_beyond_it() {
+async fn no_leg_begins_with_less_than_half_of_the_reserve_and_the_primary_is_not_waited_for_beyond_it() {
     // The primary takes its time to say no.
-    for (latency, spills) in [(1500, true), (1501, false)] {
+    for (latency, spills) in [(1750, true), (1751, false)] {
         let origin = hosts([("primary.example", vec![refused(60_000).after(ms(latency))])]);
         let client = origin.behind(routed().spill_reserve(ms(500)).build().unwrap());
         let outcome = client.get(URL).with_extension(budget(2000)).send().await;
