@@ -127,7 +127,7 @@ pub use observe::CallReport;
 pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 pub use policy::AdmissionPolicy;
 pub use reading::Reading;
-pub use spill::{Credential, Deployment, SpillOver};
+pub use spill::{Credential, Deferred, Deployment, SpillOver};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -3,6 +3,7 @@
 
 mod away;
 mod credential;
+mod deferred;
 mod error;
 mod leg;
 mod rewrite;
@@ -22,6 +23,7 @@ use crate::decision::Reason;
 use crate::reading::{Hint, NativeSpillOver, Reading};
 
 pub use credential::{Credential, InvalidCredential};
+pub use deferred::{Deferred, InvalidTicket, NotDeferrable};
 pub use error::{RouteError, RouteProblem};
 pub use leg::LegReport;
 pub use route::Deployment;
@@ -259,6 +261,13 @@ impl SpillOver {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.copy = Mutex::new(copy);
         }
+    }
+
+    /// Shows the request, where there is one or a copy of one.
+    fn with_request<T>(&self, show: impl FnOnce(&Request) -> T) -> Option<T> {
+        let unsent = self.0.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = self.0.copy.lock().unwrap_or_else(PoisonError::into_inner);
+        unsent.as_ref().or(copy.as_ref()).map(show)
     }
 
     /// The request, where it was never sent; the first caller gets it.

@@ -53,8 +53,9 @@ async fn one_probe_finds_out_when_the_primary_is_back_and_then_all_go_back() {
             true => Answer::ok().after(ms(300)),
         }
     });
-    let client =
-        origin.behind(Admission::builder().spill_to(target("standby")).draws(|| 0.0).build().unwrap());
+    // An answer takes 300 ms, so more than that is kept free for it.
+    let admission = Admission::builder().spill_to(target("standby")).spill_reserve(ms(500)).draws(|| 0.0);
+    let client = origin.behind(admission.build().unwrap());
     let mut calls = Vec::new();
     for n in 0..150_u64 {
         tokio::time::sleep_until(start + ms(100 * n)).await;

@@ -140,8 +140,8 @@ impl AdmissionBuilder {
     }
 
     /// Sets the part of each call's budget that is kept for a spill-over leg: no wait for the primary goes into it. Half of
-    /// it is for the primary's answer after the last such wait; no leg is begun with less than the other half. Default: a
-    /// tenth of the budget. Only where there are deployments to spill to.
+    /// it is for the primary's answer after the last such wait; no leg is begun with less than the other half. Choose
+    /// more than the head of an answer takes. Default: a tenth of the budget. Only where there are deployments to spill to.
     #[must_use]
     pub const fn spill_reserve(mut self, reserve: Duration) -> Self {
         self.routes.reserve = Some(reserve);

@@ -1,0 +1,287 @@
+//! [`Deferred`]: a call that is put off, as a ticket that a job queue can carry.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use jiff::Timestamp;
+use reqwest::{Request, Url};
+use serde::{Deserialize, Serialize};
+
+use super::SpillOver;
+use super::credential::{Credential, InvalidCredential, is_secret_header, keep_query, strip_url};
+
+/// Headers that go into a ticket unless told otherwise.
+const KEPT_HEADERS: [&str; 9] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "anthropic-version",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "openai-beta",
+    "x-goog-api-client",
+];
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// A call that is put off: what it takes to send it later, in a form that serde reads and writes.
+///
+/// It holds the method, the URL, a few headers, the body, the idempotency key, and why and until when the call is put off.
+/// It never holds a credential: credential headers, cookies, headers marked
+/// [sensitive](http::HeaderValue::set_sensitive), user information and credential parameters of the query are left out,
+/// and set again by [`into_request`](Self::into_request). The *body* is kept as it is; a caller who writes credentials
+/// or personal data into bodies has them in the queue.
+///
+/// ```
+/// # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> Result<(), Box<dyn std::error::Error>> {
+/// use reqwest_admission::{Credential, SpillOver, spill::Deferred};
+///
+/// let outcome = client.post("https://api.example/v1/embed").bearer_auth("0123").body("text").send().await;
+/// if let Some(spill) = SpillOver::of(&outcome) {
+///     let ticket = spill.clone().into_deferred()?;
+///     let job: String = serde_json::to_string(&ticket)?;
+///     // ... and in the worker, once `ticket.retry_at()` has come:
+///     let ticket: Deferred = serde_json::from_str(&job)?;
+///     client.execute(ticket.into_request(&Credential::bearer("0123"))?).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deferred {
+    #[serde(with = "method")]
+    method: Method,
+    url: String,
+    headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<TicketBody>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_at: Option<Timestamp>,
+    reason: String,
+    attempts: u32,
+    #[serde(default)]
+    possibly_processed: bool,
+}
+
+/// A body, as text where it is some.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TicketBody {
+    Text(String),
+    Base64(String),
+}
+
+mod method {
+    use http::Method;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(method: &Method, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(method.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Method, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(|_| de::Error::custom("no HTTP method"))
+    }
+}
+
+impl SpillOver {
+    /// The call as a ticket for later; see [`Deferred`]. The request stays with the signal.
+    ///
+    /// Where the server may have processed the request ([`possibly_processed`](Self::possibly_processed)) the ticket says
+    /// so; whether to send it again is for the caller to decide.
+    ///
+    /// # Errors
+    ///
+    /// [`NotDeferrable`] where there is no copy of the request: its body is a stream, or [`take_request`](Self::take_request)
+    /// has taken it.
+    pub fn into_deferred(self) -> Result<Deferred, NotDeferrable> {
+        self.into_deferred_with(|_| false)
+    }
+
+    /// As [`into_deferred`](Self::into_deferred), with the headers that `keep` names as well. Those that carry a credential
+    /// are left out all the same.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn into_deferred_with(self, keep: impl Fn(&HeaderName) -> bool) -> Result<Deferred, NotDeferrable> {
+        self.with_request(|request| Deferred::new(&self, request, keep)).flatten().ok_or(NotDeferrable)
+    }
+
+    /// The moment at which the first of the deployments that said no takes the next call.
+    fn earliest_retry(&self) -> Option<SystemTime> {
+        let of_legs = self.legs().iter().filter_map(super::LegReport::retry_at);
+        of_legs.chain(self.retry_at()).min()
+    }
+}
+
+impl Deferred {
+    fn new(spill: &SpillOver, request: &Request, keep: impl Fn(&HeaderName) -> bool) -> Option<Self> {
+        let body = match request.body() {
+            Some(body) => TicketBody::new(body.as_bytes()?),
+            None => None,
+        };
+        let kept = |(name, value): &(&HeaderName, &HeaderValue)| {
+            name.as_str() != IDEMPOTENCY_KEY
+                && !is_secret_header(name, value)
+                && (KEPT_HEADERS.contains(&name.as_str()) || keep(name))
+        };
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        };
+        let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+        let mut url = request.url().clone();
+        strip_url(&mut url);
+        url.set_fragment(None);
+        Some(Self {
+            method: request.method().clone(),
+            url: url.into(),
+            headers: request.headers().iter().filter(kept).filter_map(text).collect(),
+            body,
+            idempotency_key: key.map(str::to_owned),
+            retry_at: spill.earliest_retry().and_then(|at| Timestamp::try_from(at).ok()),
+            reason: spill.reason().as_str().to_owned(),
+            attempts: spill.attempts(),
+            possibly_processed: spill.possibly_processed(),
+        })
+    }
+
+    /// Takes a parameter off the URL, for one that is a secret under a name of one's own.
+    #[must_use]
+    pub fn without_query(mut self, name: &str) -> Self {
+        if let Ok(mut url) = Url::parse(&self.url) {
+            keep_query(&mut url, |other| other != name);
+            self.url = url.into();
+        }
+        self
+    }
+
+    /// The request again, with `credential` on it and the same idempotency key; send it with `client.execute(..)`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTicket`] where URL, a header or the body is none, which happens to tickets only that were changed on their
+    /// way, or where the credential is one that no header can carry.
+    pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
+        credential.check()?;
+        let url = super::route::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
+        let mut headers = HeaderMap::new();
+        let key = self.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key));
+        for (name, value) in self.headers.into_iter().chain(key) {
+            let name = HeaderName::try_from(name).map_err(|_| InvalidTicket::Header)?;
+            headers.append(name, HeaderValue::try_from(value).map_err(|_| InvalidTicket::Header)?);
+        }
+        let mut request = Request::new(self.method, url);
+        *request.headers_mut() = headers;
+        *request.body_mut() = match self.body {
+            Some(TicketBody::Text(text)) => Some(text.into()),
+            Some(TicketBody::Base64(coded)) => {
+                Some(BASE64_STANDARD.decode(coded).map_err(|_| InvalidTicket::Body)?.into())
+            }
+            None => None,
+        };
+        credential.apply(&mut request);
+        Ok(request)
+    }
+
+    /// The request's method.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The request's URL, without user information and credential parameters.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The moment, by the wall clock, before which sending is of no use; `None` where no deployment named one.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<SystemTime> {
+        let since_epoch = Duration::try_from(self.retry_at?.as_duration()).unwrap_or_default();
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+    }
+
+    /// The time from `now` to [`retry_at`](Self::retry_at); zero where it is past or not known.
+    #[must_use]
+    pub fn wait(&self, now: SystemTime) -> Duration {
+        self.retry_at().and_then(|at| at.duration_since(now).ok()).unwrap_or_default()
+    }
+
+    /// Why the call was put off: the name of a [`Reason`](crate::Reason), as [`as_str`](crate::Reason::as_str) has it.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// How many times the request was sent before it was put off.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The key that lets a server see that two requests are one call.
+    #[must_use]
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
+    /// Whether a server may have processed the request already.
+    #[must_use]
+    pub const fn possibly_processed(&self) -> bool {
+        self.possibly_processed
+    }
+}
+
+impl TicketBody {
+    fn new(bytes: &[u8]) -> Option<Self> {
+        Some(match std::str::from_utf8(bytes) {
+            Ok(text) => Self::Text(text.to_owned()),
+            Err(_) => Self::Base64(BASE64_STANDARD.encode(bytes)),
+        })
+    }
+}
+
+/// Neither the path nor the body, which are the caller's own.
+impl fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deferred")
+            .field("method", &self.method)
+            .field("retry_at", &self.retry_at)
+            .field("reason", &self.reason)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// There is no copy of the request to put off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no copy of the request: its body cannot be copied, or it was taken")]
+#[non_exhaustive]
+pub struct NotDeferrable;
+
+/// A ticket that makes no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidTicket {
+    /// The URL is no absolute `http` or `https` URL without credentials.
+    #[error("the ticket's URL is no absolute http or https URL without credentials")]
+    Url,
+    /// A header has a name or value that no header can have.
+    #[error("a header of the ticket has a name or value that no header can have")]
+    Header,
+    /// The body is not in the encoding that it says.
+    #[error("the ticket's body is not in the encoding that it says")]
+    Body,
+    /// The credential cannot be used.
+    #[error(transparent)]
+    Credential(#[from] InvalidCredential),
+}
