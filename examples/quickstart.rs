@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
+use reqwest_admission::gate::ScopeKey;
 use reqwest_admission::observe::DecisionEvent;
 use reqwest_admission::{Admission, Reason, SpillOver};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
@@ -178,7 +179,9 @@ async fn send(
     call: usize,
 ) -> Result<Outcome, reqwest_middleware::Error> {
     let start = Instant::now();
-    let outcome = client.post(url).header("x-call", call).body(BODY).send().await;
+    // The recorded refusals are of different moments. Calls of one scope would share the longest of their waits.
+    let scope = ScopeKey::new(url).label(&call.to_string());
+    let outcome = client.post(url).header("x-call", call).body(BODY).with_extension(scope).send().await;
     let took = start.elapsed();
     if let Some(spill) = SpillOver::of(&outcome) {
         return Ok(Outcome::SpilledOver { spill: spill.clone(), took });

@@ -19,9 +19,6 @@ const CREDENTIAL_HEADERS: [&str; 5] =
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
 
-/// Vendors that count limits per model named in the body.
-const LIMITED_BY_MODEL: [&str; 6] = ["openai", "anthropic", "groq", "mistral", "together", "cerebras"];
-
 /// The largest request body that a model name is looked for in, in bytes.
 const LARGEST_BODY: usize = 1024 * 1024;
 
@@ -71,7 +68,7 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
     if let Some(name) = named_in_path(request.url().path()) {
         return Some(Cow::Borrowed(name));
     }
-    if !LIMITED_BY_MODEL.contains(&profile.name()) {
+    if !profile.limits_by_model {
         return None;
     }
     let body = request.body()?.as_bytes().filter(|body| body.len() <= LARGEST_BODY)?;
