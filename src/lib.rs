@@ -102,6 +102,7 @@ pub mod budget;
 mod client;
 mod clock;
 pub mod decision;
+mod error_chain;
 #[cfg(feature = "estimate")]
 #[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
 pub mod estimate;

@@ -12,6 +12,8 @@ use http::{Extensions, HeaderMap, HeaderName};
 use reqwest::Response;
 use reqwest_middleware::Error;
 
+use crate::error_chain;
+
 mod guard;
 mod sealed;
 mod verify;
@@ -110,17 +112,13 @@ impl RetryConflict {
     /// The conflict in the outcome of `send()`, if there is one.
     #[must_use]
     pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
-        outcome.as_ref().err().and_then(Self::in_error)
+        outcome.as_ref().err().and_then(error_chain::in_middleware_error)
     }
 
-    fn in_error(error: &Error) -> Option<&Self> {
-        match error {
-            // A conflict that explains a foreign error is its context, which is found by the outer type only.
-            Error::Middleware(error) => error
-                .downcast_ref::<Self>()
-                .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<Self>())),
-            Error::Reqwest(_) => None,
-        }
+    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way.
+    #[must_use]
+    pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        error_chain::find(error)
     }
 }
 
