@@ -50,14 +50,15 @@
 //! 5. A refusal that no wait will mend (billing, spend caps), a lost connection, a 5xx: drop the permit. The backoff of
 //!    such a call is the client's own; it sleeps without a permit and then reserves anew.
 //!
-//! # A second store
+//! # A fleet
 //!
-//! This gate knows one process. A store for a fleet (Redis) belongs behind it, not in its place: a call that has its
-//! local permit asks the fleet, and gives the permit back where the fleet refuses; without the fleet's answer the
-//! local decision stands. For this a [`Permit`] dropped unsent costs nothing.
+//! A gate knows one process. What several processes share is in a [`Store`] behind it, not in its place: a call that has
+//! its local permit asks the fleet, and gives the permit back where the fleet has no room; without the fleet's answer
+//! the local decision stands.
 
 mod builder;
 mod cell;
+mod fleet;
 mod ledger;
 mod memory;
 mod permit;
@@ -66,6 +67,7 @@ mod refusal;
 mod scope;
 mod snapshot;
 mod state;
+mod store;
 mod ticket;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,11 +80,13 @@ pub use queue::Priority;
 pub use refusal::{Refusal, RefusalReason};
 pub use scope::ScopeKey;
 pub use snapshot::{Advice, ScopeSnapshot, Snapshot, Waiting};
+pub use store::{MemoryStore, STORE_TIMEOUT, Store, StoreAnswer, StoreRequest, StoreUnavailable};
 pub use ticket::Ticket;
 
 use crate::clock::Draws;
 use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
 use cell::{Answer, Cell, Request, Wakers};
+use fleet::Fleet;
 use memory::Memory;
 use state::State;
 
@@ -96,6 +100,7 @@ struct Shared {
     settings: Mutex<Settings>,
     max_queue: usize,
     max_queue_wait: Option<Duration>,
+    fleet: Option<Fleet>,
 }
 
 /// What new scopes are made with.

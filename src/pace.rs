@@ -25,8 +25,8 @@ pub(crate) use cost::{Amounts, add, subtract};
 pub use cost::{Cost, TokenEstimate, TokenUsage};
 use level::{Level, Origin, STALE};
 pub use limits::{InvalidLimits, Limits};
-pub(crate) use number::LONGEST;
 use number::duration;
+pub(crate) use number::{LONGEST, float, wait_of, whole};
 pub use view::{LimitOrigin, UnitState};
 
 /// See [`Pace::wait_behind`].
@@ -82,6 +82,8 @@ pub enum WaitCause {
     Pacing,
     /// All slots are taken by calls in flight.
     Concurrency,
+    /// The other processes of the fleet.
+    Fleet,
 }
 
 /// A call that was let go, as the pace remembers it until it ends.
@@ -111,6 +113,14 @@ impl Sent {
 pub(crate) struct Demand {
     pub(crate) amounts: Amounts,
     estimated: bool,
+}
+
+impl Sent {
+    /// What the call is counted for in tokens.
+    pub(crate) const fn tokens(&self) -> f64 {
+        let [_, tokens, ..] = self.cost;
+        tokens
+    }
 }
 
 impl Pace {

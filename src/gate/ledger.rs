@@ -49,7 +49,7 @@ impl Ledger {
                 let Some(cell) = cell.upgrade() else { return false };
                 let mut wakers = Wakers::default();
                 let mut state = cell.lock();
-                state.pace.settle(call, usage, now);
+                state.settle(call, usage, now);
                 state.pump(now, &mut wakers);
                 drop(state);
                 wakers.wake();

@@ -8,7 +8,7 @@ use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority, Queue, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Sent, Wait, WaitCause, add};
+use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, add, whole};
 use crate::units::QuotaUnits;
 
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct State {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) last_used: Instant,
+    /// Tokens that settled calls took beyond (or, negative, below) their estimates, of which a fleet's store does not know.
+    pub(crate) owed: i64,
     outcomes: BTreeMap<Number, Outcome>,
     next: Number,
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
@@ -37,6 +39,7 @@ impl State {
             pace: Pace::new(limits, now),
             queue: Queue::default(),
             last_used: now,
+            owed: 0,
             outcomes: BTreeMap::new(),
             next: 0,
             baton: None,
@@ -224,6 +227,15 @@ impl State {
             }
         }
         Err(release)
+    }
+
+    /// A call has really taken `usage`.
+    pub(crate) fn settle(&mut self, call: &mut Sent, usage: TokenUsage, now: Instant) {
+        let estimate = call.tokens();
+        self.pace.settle(call, usage, now);
+        let beyond = call.tokens() - estimate;
+        let size = i64::try_from(whole(beyond.abs())).unwrap_or(i64::MAX);
+        self.owed = self.owed.saturating_add(if beyond < 0.0 { size.saturating_neg() } else { size });
     }
 
     /// The server refused a call.

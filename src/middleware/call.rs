@@ -14,11 +14,11 @@ use crate::body::Peeked;
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest};
 use crate::observe::{self, CallReport};
 use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
 use crate::policy::{AttemptTimeout, RetryOwnership};
-use crate::reading::{MAX_BODY, Reading};
+use crate::reading::{Hint, MAX_BODY, Reading};
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -113,7 +113,9 @@ impl<'a> LogicalCall<'a> {
             let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
             self.tell(&sent, &decision, at);
             self.remember(&sent, &decision);
+            let booked = self.booked(permit.as_ref(), &sent);
             let left = self.leave(permit, &sent, &decision, at);
+            self.publish(booked, &sent, at).await;
             match (decision, spare) {
                 (Decision::Wait { until, hint, .. }, Some(spare)) => {
                     last = sent.detached();
@@ -155,11 +157,31 @@ impl<'a> LogicalCall<'a> {
         };
         match granted {
             Ok(mut permit) => {
+                if let Some(entry) = &self.entry {
+                    entry.book(&permit, self.deadline).await?;
+                }
                 permit.sent(clock::now());
                 Ok(Some(permit))
             }
             Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
             Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// What a fleet is to be given back of an attempt.
+    fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
+        let is_refusal = sent.reading().is_some_and(entry::is_refusal);
+        self.entry
+            .as_ref()
+            .zip(permit.filter(|_| is_refusal))
+            .and_then(|(entry, permit)| entry.booking(permit))
+    }
+
+    /// Tells a fleet of a refusal, where there is one.
+    async fn publish(&self, booked: Option<StoreRequest>, sent: &Sent, at: Instant) {
+        if let (Some(entry), Some(booked)) = (&self.entry, booked) {
+            let advised = sent.reading().and_then(Reading::hint).map(Hint::wait).unwrap_or_default();
+            entry.publish(booked, advised.saturating_sub(clock::since(at))).await;
         }
     }
 

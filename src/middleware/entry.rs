@@ -10,7 +10,9 @@ use super::Shared;
 use crate::body::Held;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
+use crate::gate::{
+    Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
+};
 use crate::observe::CallReport;
 use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, Reading};
@@ -64,6 +66,21 @@ impl Entry {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
             None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
         }
+    }
+}
+
+impl Entry {
+    /// Books the call in the store of a fleet, where there is one.
+    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
+        self.gate.book(&self.scope, permit, deadline).await
+    }
+
+    pub(super) fn booking(&self, permit: &Permit) -> Option<StoreRequest> {
+        self.gate.booking(permit)
+    }
+
+    pub(super) async fn publish(&self, booked: StoreRequest, wait: Duration) {
+        self.gate.publish(&self.scope, Some(booked), wait).await;
     }
 }
 
