@@ -192,7 +192,8 @@ async fn without_an_answer_the_local_decision_stands_and_the_store_is_left_alone
         assert!(start.elapsed() <= STORE_TIMEOUT * 4, "{:?}", start.elapsed());
         // The local limit applies all the same.
         assert!(
-            SpillOver::of(&client.get(URL).with_extension(LatencyBudget::new(ms(100))).send().await).is_some()
+            SpillOver::of(&client.get(URL).with_extension(LatencyBudget::new(ms(100))).send().await)
+                .is_some()
         );
         tokio::time::sleep(ms(1100)).await;
         assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
