@@ -112,10 +112,12 @@ fn hostile_limit() -> impl Strategy<Value = ServiceLimit> {
         proptest::option::of(hostile()),
         proptest::option::of(hostile()),
         proptest::option::of(hostile_duration()),
+        any::<bool>(),
     )
-        .prop_map(|(unit, window, limit, remaining, reset)| {
+        .prop_map(|(unit, window, limit, remaining, reset, at_once)| {
             let mut stated = ServiceLimit::new(UNITS.get(unit).copied().unwrap_or(QuotaUnit::Tokens));
             (stated.window, stated.limit, stated.remaining, stated.reset) = (window, limit, remaining, reset);
+            stated.resets_at_once = at_once;
             stated
         })
 }
