@@ -59,6 +59,8 @@
 mod builder;
 mod cell;
 mod fleet;
+#[cfg(test)]
+mod interleavings;
 mod ledger;
 mod memory;
 mod permit;
@@ -186,12 +188,7 @@ impl Gate {
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
             let mut wakers = Wakers::default();
-            let mut state = cell.lock();
-            if state.pace.close(wait.min(LONGEST), now) {
-                state.sweep(now, &mut wakers);
-            }
-            state.pump(now, &mut wakers);
-            drop(state);
+            cell.lock().close(wait.min(LONGEST), now, &mut wakers);
             wakers.wake();
         }
     }

@@ -14,6 +14,7 @@ mod limits;
 mod number;
 mod recent;
 mod view;
+mod window;
 
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,7 @@ pub use limits::{InvalidLimits, Limits};
 use number::duration;
 pub(crate) use number::{LONGEST, float, wait_of, whole};
 pub use view::{LimitOrigin, UnitState};
+use window::Window;
 
 /// See [`Pace::wait_behind`].
 const ROUNDING: Duration = Duration::from_micros(5);
@@ -53,6 +55,7 @@ pub struct Pace {
 #[derive(Debug, Clone, Default)]
 struct Unit {
     level: Level,
+    window: Window,
     pacer: Pacer,
 }
 
@@ -224,7 +227,7 @@ impl Pace {
                     low = low.min(self.last_sent + STALE - at);
                 }
             }
-            limit = limit.max(low);
+            limit = limit.max(low).max(unit.window.wait(at, *ahead, *cost));
             if *cost > 0.0 && unit.pacer.is_pacing() {
                 pacing = pacing.max(unit.pacer.wait(at, *ahead, *cost, unit.level.learned_rate()));
             }
@@ -261,6 +264,7 @@ impl Pace {
         for ((unit, cost), before) in self.units.iter_mut().zip(cost).zip(&mut before) {
             unit.level.refill(at);
             unit.level.take(cost);
+            unit.window.take(cost);
             let cap = unit.level.bucket().map(|bucket| bucket.rate);
             *before = unit.pacer.send(at, cost, cap);
         }
@@ -308,6 +312,7 @@ impl Pace {
         for ((unit, estimate), actual) in self.units.iter_mut().zip(sent.cost).zip(actual) {
             unit.level.refill(at);
             unit.level.add(estimate - actual);
+            unit.window.correct(sent.at, actual - estimate);
             unit.pacer.correct(actual - estimate);
         }
     }

@@ -88,13 +88,17 @@ impl Permit {
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.
     pub fn settle(&mut self, usage: TokenUsage, now: Instant) {
-        self.is_sent = true;
         let mut wakers = Wakers::default();
+        self.settle_and(usage, now, &mut wakers);
+        wakers.wake();
+    }
+
+    /// The same, but wakes nobody: for callers that hold a lock of their own.
+    pub(super) fn settle_and(&mut self, usage: TokenUsage, now: Instant, wakers: &mut Wakers) {
+        self.is_sent = true;
         let mut state = self.cell.lock();
         state.settle(&mut self.call, usage, now);
-        state.pump(now, &mut wakers);
-        drop(state);
-        wakers.wake();
+        state.pump(now, wakers);
     }
 
     /// The body of a successful response has come to its end: gives the slot back, with credit for a learned
@@ -142,16 +146,7 @@ impl Permit {
         self.is_closed = true;
         let now = clock::now();
         let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        if cleanly {
-            state.pace.succeeded(&self.call, now);
-        }
-        if !self.is_sent {
-            state.pace.give_back(&self.call, now);
-        }
-        state.pace.ended();
-        state.pump(now, &mut wakers);
-        drop(state);
+        self.cell.lock().end(&self.call, self.is_sent, cleanly, now, &mut wakers);
         wakers.wake();
     }
 }

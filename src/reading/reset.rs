@@ -316,6 +316,7 @@ impl Buckets<'_> {
                     limit: known(bucket.limit),
                     remaining,
                     reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
+                    resets_at_once: !bucket.unit_named,
                 }
             })
             .collect()
