@@ -288,3 +288,6 @@ impl Wait {
         Self { time: Duration::ZERO, cause: WaitCause::Nothing }
     }
 }
+
+#[cfg(test)]
+mod tests;
