@@ -33,7 +33,8 @@
 //!
 //! What is known of a scope comes from configured [`Limits`], from the limits that responses state, and from refusals.
 //! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
-//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace).
+//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace). Where a response tells of a fixed window
+//! ("3 left, reset in 30 s"), no more than that is sent until it resets.
 //!
 //! # How a client calls it
 //!
@@ -184,7 +185,9 @@ impl Gate {
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
-    /// than with a refusal of a call that this gate let go.
+    /// than with a refusal of a call that this gate let go, for example as an error event inside of a stream.
+    ///
+    /// Without effect where the gate can hold no more scopes.
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
             let mut wakers = Wakers::default();
@@ -195,6 +198,9 @@ impl Gate {
 
     /// Changes the configured limits of one scope while it is in use. Waiting calls go by the new limits at once; what
     /// has been spent stays spent.
+    ///
+    /// They last as long as the scope is kept; an idle one that makes room for others comes back with the limits of the
+    /// builder. See [`GateBuilder::max_scopes`].
     ///
     /// # Errors
     ///
@@ -293,3 +299,6 @@ impl Wait {
         Self { time: Duration::ZERO, cause: WaitCause::Nothing }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use reqwest_admission::gate::{Advice, Gate, ScopeKey};
 use reqwest_admission::pace::{LimitOrigin, Limits, TokenEstimate, TokenUsage, UnitState, WaitCause};
 use reqwest_admission::reading::Profile;
 use reqwest_admission::units::QuotaUnit;
-use reqwest_admission::{Admission, CallReport, LatencyBudget, SpillOver};
+use reqwest_admission::{Admission, CallReport, LatencyBudget, Reading, SpillOver};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
@@ -165,6 +165,29 @@ async fn ietf_headers_teach_a_window() {
     let headers =
         [("ratelimit-limit", "100, 100;w=10"), ("ratelimit-remaining", "50"), ("ratelimit-reset", "5")];
     teaches("standard", &headers, &[window]).await;
+}
+
+#[test]
+fn fields_that_name_no_unit_tell_of_a_window_and_others_of_a_bucket() {
+    for (name, value, at_once) in [
+        ("x-ratelimit-remaining", "3", true),
+        ("ratelimit-remaining", "3", true),
+        ("ratelimit", "\"default\";r=3;t=5", true),
+        ("x-ratelimit-remaining-requests", "3", false),
+        ("x-ratelimit-remaining-tokens", "3", false),
+        ("anthropic-ratelimit-input-tokens-remaining", "3", false),
+    ] {
+        let mut headers = http::HeaderMap::new();
+        headers.insert(name, http::HeaderValue::from_static(value));
+        let received = std::time::UNIX_EPOCH;
+        let reading = Reading::from_parts(http::StatusCode::OK, &headers, None, received);
+        assert_eq!(reading.limits().len(), 1, "{name}");
+        assert_eq!(
+            (reading.limits()[0].remaining, reading.limits()[0].resets_at_once),
+            (Some(3), at_once),
+            "{name}"
+        );
+    }
 }
 
 /// A token bucket as OpenAI describes its own, with its headers.

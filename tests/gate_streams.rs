@@ -162,8 +162,11 @@ async fn a_held_response_looks_as_it_did() {
     assert_eq!(in_flight(&gate), 0);
 }
 
-/// Bodies of successes: content type, pieces, and the tokens in and out that they state.
-fn bodies() -> Vec<(&'static str, &'static str, Vec<&'static str>, (u64, u64))> {
+/// Name, content type, pieces, and the tokens in and out that they state.
+type Stated = (&'static str, &'static str, Vec<&'static str>, (u64, u64));
+
+/// Bodies of successes.
+fn bodies() -> Vec<Stated> {
     vec![
         (
             "OpenAI, whole",

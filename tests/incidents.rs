@@ -38,7 +38,7 @@ const NEEDS_A_SHARED_STORE: [(&str, &str); 2] = [
 ];
 
 /// Records whose wording does not fit, and what is held instead.
-const READ_DIFFERENTLY: [(&str, &str); 5] = [
+const READ_DIFFERENTLY: [(&str, &str); 7] = [
     (
         "B011",
         "calls the vendor's documented minute `advised`. The server advised nothing, and nothing is invented: \
@@ -66,6 +66,16 @@ const READ_DIFFERENTLY: [(&str, &str); 5] = [
         "B089",
         "also bounds the age of what a shared store says. There is no shared store; what is held is that a refusal seen \
          here holds here at once",
+    ),
+    (
+        "B120",
+        "has a body with `total_tokens` alone, which does not say what was prompt and what was output, so it is not read off \
+         the body; the caller tells it through `CallReport::settle`",
+    ),
+    (
+        "B142",
+        "asks for at most three sends before a reset that it does not state. Three within the second that is then \
+         assumed, and three until the reset where one is stated",
     ),
 ];
 

@@ -42,8 +42,8 @@ impl GateBuilder {
         self
     }
 
-    /// How many scopes are kept, 1,024 unless told. The one that was used longest ago makes room for a new one;
-    /// never one that is closed or has calls waiting or in flight.
+    /// How many scopes are kept, 1,024 unless told. Of a full map the sixteenth part that was used longest ago makes
+    /// room for new ones; never one that is closed or has calls waiting or in flight.
     pub const fn max_scopes(mut self, scopes: usize) -> Self {
         self.max_scopes = scopes;
         self

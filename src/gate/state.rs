@@ -269,7 +269,11 @@ impl State {
                 break;
             }
         }
-        Err(release)
+        // Nothing else happens when a call has waited so long that it goes before another one.
+        match (release, queue.next_ageing(now)) {
+            (Some(one), Some(other)) => Err(Some(one.min(other))),
+            (release, _) => Err(release),
+        }
     }
 
     /// A call has really taken `usage`.
