@@ -117,8 +117,7 @@ fn reading(rounds: u32) {
 
 fn decision(rounds: u32) {
     let headers = stack::headers(&[("retry-after", "7")]);
-    let reading =
-        Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::UNIX_EPOCH);
+    let reading = Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::UNIX_EPOCH);
     let (policy, now) = (AdmissionPolicy::default(), Instant::now());
     let call = Call::new(now.checked_add(Duration::from_secs(30)).unwrap_or(now));
     for _ in 0..rounds {
@@ -128,12 +127,15 @@ fn decision(rounds: u32) {
 }
 
 fn reserving(rounds: u32) -> Result<()> {
-    let limits = Limits::new().requests_per_minute(1_000_000_000_000).tokens_per_minute(1_000_000_000_000_000);
+    let limits =
+        Limits::new().requests_per_minute(1_000_000_000_000).tokens_per_minute(1_000_000_000_000_000);
     let gate = Gate::builder().limits(limits).build()?;
     let scope = ScopeKey::new("https://api.example.com").credential(b"secret");
     let (cost, now) = (Cost::from(TokenEstimate::new(1_000, 200)), Instant::now());
     for _ in 0..rounds {
-        if let Reserve::Granted(mut permit) = gate.reserve(black_box(&scope), cost, Priority::Normal, None, now) {
+        if let Reserve::Granted(mut permit) =
+            gate.reserve(black_box(&scope), cost, Priority::Normal, None, now)
+        {
             permit.sent(now);
             permit.settle(TokenUsage::new(900, 100), now);
             permit.finish();
@@ -150,7 +152,7 @@ fn refusal(rounds: u32) -> Result<()> {
         permit.sent(now);
     }
     for _ in 0..rounds {
-        black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::Normal, Some(now), now));
+        drop(black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::Normal, Some(now), now)));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ mod sealed;
 mod verify;
 
 pub(crate) use guard::{AttemptMark, Guard, invites_retry};
-pub(crate) use sealed::seal;
+pub(crate) use sealed::{Seal, seal};
 pub(crate) use verify::Probe;
 pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 

@@ -51,16 +51,21 @@ pub(super) struct FieldName {
 
 /// Whether a name may be one of these; cheap, for every field of every response passes here.
 pub(super) fn may_be_limit(name: &str) -> bool {
-    // Both `limit` and `remaining` have their `m` in third place.
-    let mut rest = name.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if matches!(
-            (first, tail),
-            (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
-        ) {
-            return true;
+    if name.starts_with("x-ratelimit-") {
+        return true;
+    }
+    // Both `limit` and `remaining` have an `m`, and most names have none.
+    if name.as_bytes().contains(&b'm') {
+        let mut rest = name.as_bytes();
+        while let [first, tail @ ..] = rest {
+            if matches!(
+                (first, tail),
+                (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
+            ) {
+                return true;
+            }
+            rest = tail;
         }
-        rest = tail;
     }
     name.starts_with("anthropic-priority-")
 }
@@ -110,7 +115,7 @@ pub(super) fn field_name(name: &str) -> Option<FieldName> {
 }
 
 /// The names that most responses with limits have, without taking them apart.
-fn frequent_name(name: &[u8]) -> Option<FieldName> {
+pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
     const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
     const REQUESTS: (QuotaUnit, u64, bool) =
         (QuotaUnit::Requests, FAMILY.wrapping_add(hash(b"requests")), true);

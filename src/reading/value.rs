@@ -15,7 +15,7 @@ use http::header::{AGE, DATE};
 
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal};
+pub(super) use number::{Count, Decimal, count, decimal, plain_count, scan_decimal};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -90,9 +90,9 @@ impl Stated {
             return None;
         }
         match value.first()? {
-            b'0'..=b'9' | b'.' => match decimal(value) {
-                Some(number) => Self::number(number, unit),
-                None => duration::go(value)
+            b'0'..=b'9' | b'.' => match scan_decimal(value)? {
+                (number, []) => Self::number(number, unit),
+                first => duration::go_from(first)
                     .and_then(Self::delay)
                     .or_else(|| date::rfc3339(value).and_then(Self::at)),
             },
