@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use http::{Extensions, HeaderMap, HeaderName};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Response;
 use reqwest_middleware::Error;
 
@@ -97,13 +97,13 @@ impl RetryConflict {
 
     /// What the headers of a request say about a layer outside.
     pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
-        let repeats = number(headers, &STAINLESS_RETRY_COUNT).filter(|repeats| *repeats > 0)?;
+        let repeats = number(find(headers, STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
     /// What the headers of a response say about a proxy.
     pub(crate) fn by_proxy(headers: &HeaderMap) -> Option<Self> {
-        let attempts = number(headers, &ENVOY_ATTEMPT_COUNT).filter(|attempts| *attempts > 1)?;
+        let attempts = number(headers.get(&ENVOY_ATTEMPT_COUNT)?).filter(|attempts| *attempts > 1)?;
         Some(Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
@@ -124,11 +124,17 @@ impl RetryConflict {
     }
 }
 
-const STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+const STAINLESS_RETRY_COUNT: &str = "x-stainless-retry-count";
 const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 
-fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u32> {
-    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+fn number(value: &HeaderValue) -> Option<u32> {
+    value.to_str().ok()?.trim().parse().ok()
+}
+
+/// The first header of that lower-case name. A request has few headers, of which most differ in length: looking at each
+/// is less work than hashing the name.
+pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h HeaderValue> {
+    headers.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
 }
 
 impl fmt::Display for RetryConflict {

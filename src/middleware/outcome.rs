@@ -124,7 +124,7 @@ impl LogicalCall<'_> {
         let mut response = match ledger {
             Some(ledger) => {
                 let usage = self.shared.settle_from_usage;
-                let media = response.headers().get(http::header::CONTENT_TYPE).filter(|_| usage);
+                let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
                 let scanner = UsageScanner::for_content_type(media).map(Box::new);
                 hold(response, InBody::new(ledger, scanner))
             }

@@ -55,7 +55,7 @@ pub(super) fn may_be_limit(name: &str) -> bool {
         return true;
     }
     // Both `limit` and `remaining` have an `m`, and most names have none.
-    if name.as_bytes().contains(&b'm') {
+    if has_m(name.as_bytes()) {
         let mut rest = name.as_bytes();
         while let [first, tail @ ..] = rest {
             if matches!(
@@ -68,6 +68,22 @@ pub(super) fn may_be_limit(name: &str) -> bool {
         }
     }
     name.starts_with("anthropic-priority-")
+}
+
+/// Whether there is an `m` (eight bytes at a time: the bit trick marks the bytes that are zero).
+fn has_m(name: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    let in_word = |word: &[u8; 8]| {
+        let difference = u64::from_ne_bytes(*word) ^ (ONES.wrapping_mul(0x6d));
+        difference.wrapping_sub(ONES) & !difference & TOPS != 0
+    };
+    let (words, rest) = name.as_chunks::<8>();
+    match name.last_chunk::<8>() {
+        // The last word overlaps the one before it, so that no single bytes are left.
+        Some(last) => in_word(last) || words.iter().any(in_word),
+        None => rest.contains(&b'm'),
+    }
 }
 
 /// What a word of a name may be.
@@ -109,11 +125,6 @@ fn word(text: &[u8]) -> Word {
     }
 }
 
-/// Reads a name that passed [`may_be_limit`].
-pub(super) fn field_name(name: &str) -> Option<FieldName> {
-    frequent_name(name.as_bytes()).or_else(|| any_name(name))
-}
-
 /// The names that most responses with limits have, without taking them apart.
 pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
     const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
@@ -137,7 +148,8 @@ pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
     Some(FieldName { part, unit, window: None, key, unit_named, millis: false, family: true })
 }
 
-fn any_name(name: &str) -> Option<FieldName> {
+/// Reads a name that passed [`may_be_limit`].
+pub(super) fn any_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
     let mut last = Word::Other;

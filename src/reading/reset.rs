@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use field::{MAX_MEMBERS, ReadPart, used_of_limit};
 pub(super) use field::{Reset, read_reset};
 
-use super::names::{FieldName, Part, field_name, frequent_name, hash};
+use super::names::{FieldName, Part, any_name, frequent_name, hash};
 use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, count, plain_count};
 use super::vendor::{BareReset, Profile};
 use super::{MAX_LIMITS, ServiceLimit};
@@ -149,11 +149,13 @@ impl<'h> Buckets<'h> {
     pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
         let text = name.as_str();
         let value = value.as_bytes().trim_ascii();
+        let frequent = frequent_name(text.as_bytes());
         // The usual field, a well-known name over a bare count, is none of the special ones.
-        if let Some((count, field)) = plain_count(value).zip(frequent_name(text.as_bytes()))
-            && matches!(field.part, Part::Limit | Part::Remaining)
+        if let Some(field) = &frequent
+            && field.part != Part::Reset
+            && let Some(count) = plain_count(value)
         {
-            if let Some(bucket) = self.named_bucket(&field) {
+            if let Some(bucket) = self.named_bucket(field) {
                 bucket.note_count(field.part, count);
             }
             return;
@@ -161,7 +163,7 @@ impl<'h> Buckets<'h> {
         if self.note_special(name, text, value, clock).is_some() {
             return;
         }
-        let Some(field) = field_name(text) else { return };
+        let Some(field) = frequent.or_else(|| any_name(text)) else { return };
         // A word in common with the families means something only beside a number.
         if value.len() > super::MAX_FIELD {
             return;

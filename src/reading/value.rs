@@ -83,6 +83,11 @@ impl Stated {
         Self::at(scaled.checked_div(divisor)?)
     }
 
+    /// A duration in Go's notation, of which the first number has been read already.
+    pub(super) fn go(first: (Decimal, &[u8])) -> Option<Self> {
+        duration::go_from(first).and_then(Self::delay)
+    }
+
     /// Reads any of the grammars.
     pub(super) fn parse(value: &[u8], unit: BareUnit, received_at: SystemTime) -> Option<Self> {
         let value = value.trim_ascii();
@@ -92,9 +97,7 @@ impl Stated {
         match value.first()? {
             b'0'..=b'9' | b'.' => match scan_decimal(value)? {
                 (number, []) => Self::number(number, unit),
-                first => duration::go_from(first)
-                    .and_then(Self::delay)
-                    .or_else(|| date::rfc3339(value).and_then(Self::at)),
+                first => Self::go(first).or_else(|| date::rfc3339(value).and_then(Self::at)),
             },
             b'P' | b'p' => duration::iso8601(value).and_then(Self::delay),
             b'A'..=b'Z' | b'a'..=b'z' => date::http_date(value, received_at).and_then(Self::at),
