@@ -5,6 +5,7 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -174,9 +175,17 @@ impl std::error::Error for RetryConflict {}
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
 #[derive(Debug, Default)]
 struct CallMark {
-    state: Arc<Mutex<CallState>>,
+    state: Arc<CallCell>,
     /// The run that the extensions were copied in, by a layer inside.
-    around: Weak<Mutex<CallState>>,
+    around: Weak<CallCell>,
+}
+
+/// What is known of a logical call, shared by its runs and attempts.
+#[derive(Debug, Default)]
+struct CallCell {
+    state: Mutex<CallState>,
+    /// See [`sealed`].
+    touched: AtomicBool,
 }
 
 /// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
@@ -204,14 +213,14 @@ struct CallState {
     deadline: Option<Instant>,
 }
 
-fn lock(state: &Mutex<CallState>) -> MutexGuard<'_, CallState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cell: &CallCell) -> MutexGuard<'_, CallState> {
+    cell.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run through the owner; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
-    state: Arc<Mutex<CallState>>,
+    state: Arc<CallCell>,
 }
 
 impl Run {

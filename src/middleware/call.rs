@@ -220,7 +220,7 @@ impl<'a> LogicalCall<'a> {
             extensions.insert(mark.clone());
             Armed::Marked(mark)
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            Armed::Sealed(seal(request))
+            Armed::Sealed(seal(request, &self.run))
         } else {
             Armed::Not
         }
