@@ -73,6 +73,11 @@ impl fmt::Debug for Fleet {
 }
 
 impl Gate {
+    /// Whether a store is behind this gate.
+    pub(crate) fn has_store(&self) -> bool {
+        self.0.fleet.is_some()
+    }
+
     /// Books a call, whose local permit is at hand, in the store of the fleet, and waits until the fleet lets it go.
     ///
     /// Without a store, or without its answer, the local decision stands.
@@ -106,8 +111,8 @@ impl Gate {
     }
 
     /// Tells the fleet of a refusal: closes the scope for `wait`, and gives back what the call had booked.
-    pub(crate) async fn publish(&self, scope: &ScopeKey, booked: Option<StoreRequest>, wait: Duration) {
-        if let (Some(fleet), Some(booked)) = (&self.0.fleet, booked) {
+    pub(crate) async fn publish(&self, scope: &ScopeKey, booked: StoreRequest, wait: Duration) {
+        if let Some(fleet) = &self.0.fleet {
             let _ = fleet.ask(scope, booked.closing(wait)).await;
         }
     }

@@ -13,6 +13,7 @@ use crate::observe::Observer;
 use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
 use crate::reading::Profile;
+use crate::scope::RecentScopes;
 
 /// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
 #[derive(Default)]
@@ -167,6 +168,7 @@ impl AdmissionBuilder {
             last_profile,
             gate,
             scope_by,
+            recent_scopes: RecentScopes::default(),
             settle_from_usage,
             #[cfg(feature = "estimate")]
             estimator,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use http::Extensions;
+use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
@@ -14,11 +14,11 @@ use crate::body::Peeked;
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::observe::{self, CallReport};
-use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
+use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, Seal, invites_retry, seal};
 use crate::policy::{AttemptTimeout, RetryOwnership};
-use crate::reading::{Hint, MAX_BODY, Reading};
+use crate::reading::{Hint, MAX_BODY, Profile, Reading};
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -30,6 +30,7 @@ pub(super) struct LogicalCall<'a> {
     pub(super) seen_as: Option<(u64, Box<str>)>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
+    started: Instant,
     deadline: Instant,
     cut_off: Option<Instant>,
     idempotent: bool,
@@ -82,6 +83,7 @@ impl<'a> LogicalCall<'a> {
                 .is_some()
                 .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
             is_probe,
+            started: now,
             deadline,
             cut_off: clamped.then_some(deadline),
             idempotent,
@@ -91,90 +93,120 @@ impl<'a> LogicalCall<'a> {
     }
 
     pub(super) async fn run(
-        mut self,
-        request: Request,
+        &mut self,
+        mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
         span: &Span,
     ) -> Result<Response> {
-        let mut request = request;
+        let mut now = self.started;
         let mut place = None;
         let mut last = None;
         loop {
-            let permit = match self.enter(place).await {
+            let granted = match self.reserve(place, now) {
+                None => Ok(None),
+                Some(Reserve::Granted(permit)) => Ok(Some(permit)),
+                Some(Reserve::Refused(refusal)) => Err(refusal),
+                // Boxed, as is all that few calls need, so that the others have no larger a future for it.
+                Some(Reserve::Queued(ticket)) => Box::pin(self.queue(ticket, &mut now)).await,
+            };
+            let mut permit = match granted {
                 Ok(permit) => permit,
+                Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
                 Err(refusal) => return self.turned_away(&refusal, request, last, span),
             };
+            if let Some(permit) = &mut permit {
+                if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet()) {
+                    if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
+                        return self.turned_away(&refusal, request, last, span);
+                    }
+                    now = clock::now();
+                }
+                permit.sent(now);
+            }
             let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
             let spare = if may_repeat { request.try_clone() } else { None };
-            let sent = self.send(request, extensions, next.clone()).await;
-            let at = clock::now();
-            let sent = self.read(sent, at).await;
-            let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-            self.tell(&sent, &decision, at);
-            self.remember(&sent, &decision);
-            let booked = self.booked(permit.as_ref(), &sent);
-            let left = self.leave(permit, &sent, &decision, at);
-            self.publish(booked, &sent, at).await;
-            match (decision, spare) {
-                (Decision::Wait { until, hint, .. }, Some(spare)) => {
-                    last = sent.detached();
-                    place = left.place;
-                    drop(left.permit);
-                    // Where the server named a moment, the gate keeps it for the whole scope.
-                    if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
-                        self.wait(until).await;
-                    }
-                    request = spare;
+            let armed = self.arm(&mut request, extensions);
+            let attempt = next.clone().run(request, extensions);
+            let outcome = match self.cut_off {
+                Some(deadline) => clock::until(deadline, attempt).await,
+                None => Some(attempt.await),
+            };
+            let sent = match outcome {
+                Some(Ok(response)) if !is_error(response.status()) => {
+                    return Ok(self.succeeded(response, permit, span));
                 }
-                (Decision::SpillOver(reason), _) => {
-                    observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                    return self.spill_over(reason, sent);
-                }
-                (decision, _) => {
-                    observe::close(span, self.attempts, &decision);
-                    return self.hand_on(sent, left.permit);
-                }
+                outcome => self.came_back(outcome, armed),
+            };
+            match Box::pin(self.judge(sent, permit, spare, may_repeat, span)).await {
+                Step::Return(outcome) => return outcome,
+                Step::Repeat(again) => (request, place, last) = *again,
             }
+            now = clock::now();
         }
     }
 
-    /// Waits at the gate, where there is one.
-    ///
-    /// No permit where the gate can hold no more scopes: the call then goes by its own advice alone.
-    async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
-        let Some(entry) = &self.entry else { return Ok(None) };
-        let granted = match entry.reserve(place, self.deadline) {
-            Reserve::Granted(permit) => Ok(permit),
-            Reserve::Refused(refusal) => Err(refusal),
-            Reserve::Queued(ticket) => {
-                self.tell_queued(ticket.predicted().time);
-                let start = clock::now();
-                let granted = ticket.await;
-                self.count_wait(clock::since(start));
-                granted
-            }
-        };
-        match granted {
-            Ok(mut permit) => {
-                if let Some(entry) = &self.entry {
-                    entry.book(&permit, self.deadline).await?;
+    /// Asks for the permit to send, where there is a gate.
+    fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
+        Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
+    }
+
+    /// Waits at the gate; `now` becomes the moment at which that ends.
+    async fn queue(
+        &mut self,
+        ticket: Ticket,
+        now: &mut Instant,
+    ) -> std::result::Result<Option<Permit>, Refusal> {
+        self.tell_queued(ticket.predicted().time);
+        let start = clock::now();
+        let granted = ticket.await;
+        *now = clock::now();
+        self.count_wait(now.saturating_duration_since(start));
+        granted.map(Some)
+    }
+
+    /// What to do about an attempt that did not end in success; waits, where that is to send it again.
+    async fn judge(
+        &mut self,
+        sent: Sent,
+        permit: Option<Permit>,
+        spare: Option<Request>,
+        may_repeat: bool,
+        span: &Span,
+    ) -> Step {
+        let at = clock::now();
+        let sent = self.read(sent, at).await;
+        let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
+        self.tell(&sent, &decision, at);
+        self.remember(&sent, &decision);
+        let booked = self.booked(permit.as_ref(), &sent);
+        let left = self.leave(permit, &sent, &decision, at);
+        self.publish(booked, &sent, at).await;
+        match (decision, spare) {
+            (Decision::Wait { until, hint, .. }, Some(spare)) => {
+                let last = sent.detached();
+                drop(left.permit);
+                // Where the server named a moment, the gate keeps it for the whole scope.
+                if left.place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
+                    self.wait(until).await;
                 }
-                permit.sent(clock::now());
-                Ok(Some(permit))
+                Step::Repeat(Box::new((spare, left.place, last)))
             }
-            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
-            Err(refusal) => Err(refusal),
+            (Decision::SpillOver(reason), _) => {
+                observe::close(span, self.attempts, &Decision::SpillOver(reason));
+                Step::Return(self.spill_over(reason, sent))
+            }
+            (decision, _) => {
+                observe::close(span, self.attempts, &decision);
+                Step::Return(self.hand_on(sent, left.permit))
+            }
         }
     }
 
     /// What a fleet is to be given back of an attempt.
     fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
         let is_refusal = sent.reading().is_some_and(entry::is_refusal);
-        self.entry
-            .as_ref()
-            .zip(permit.filter(|_| is_refusal))
-            .and_then(|(entry, permit)| entry.booking(permit))
+        self.entry.as_ref().zip(permit.filter(|_| is_refusal)).and_then(|(entry, permit)| entry.booking(permit))
     }
 
     /// Tells a fleet of a refusal, where there is one.
@@ -190,63 +222,64 @@ impl<'a> LogicalCall<'a> {
         let Some(permit) = permit else { return Left::default() };
         match sent {
             Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
-            Sent::Read(read) if invites_retry(read.1.status()) => entry::taken(permit, None, at),
-            Sent::Read(_) | Sent::Plain(..) => entry::taken(permit, sent.reading(), at),
-            Sent::Failed(_) | Sent::CutOff => Left::default(),
+            Sent::Read(read) => {
+                let mut permit = permit;
+                let reading = (!invites_retry(read.1.status())).then_some(&read.1);
+                entry::taken(&mut permit, reading, at);
+                Left { permit: Some(permit), place: None }
+            }
+            Sent::Unread(_) | Sent::Failed(_) | Sent::CutOff => Left::default(),
         }
     }
 
-    async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
+    /// Counts an attempt and makes its request one that is sent only once.
+    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
-        let (mut mark, mut sealed) = (None, None);
         if self.shared.guarded {
-            extensions.insert(mark.insert(AttemptMark::new(&self.report)).clone());
+            let mark = AttemptMark::new(&self.report);
+            extensions.insert(mark.clone());
+            Armed::Marked(mark)
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            sealed = Some(seal(&mut request));
-        }
-        let attempt = next.run(request, extensions);
-        let outcome = match self.cut_off {
-            Some(deadline) => clock::until(deadline, attempt).await,
-            None => Some(attempt.await),
-        };
-        match outcome {
-            Some(Ok(response)) => {
-                if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                Sent::Plain(response, None)
-            }
-            Some(Err(error)) => Sent::Failed(match (mark, sealed) {
-                (Some(mark), _) => mark.explain(error),
-                (None, Some(sealed)) => {
-                    let (error, conflict) = sealed.explain(error);
-                    if let Some(conflict) = conflict {
-                        self.shared.conflict(conflict, &self.report);
-                    }
-                    error
-                }
-                (None, None) => error,
-            }),
-            None => Sent::CutOff,
+            Armed::Sealed(seal(request, &self.run))
+        } else {
+            Armed::Not
         }
     }
 
-    /// Reads a response: one that may be a refusal with its body, any other where somebody learns from it.
+    /// Takes in what came of an attempt, if not a success.
+    fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
+        match (outcome, armed) {
+            (None, _) => Sent::CutOff,
+            (Some(Ok(response)), _) => {
+                self.note_proxy(&response);
+                Sent::Unread(response)
+            }
+            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
+            (Some(Err(error)), Armed::Sealed(sealed)) => {
+                let (error, conflict) = sealed.explain(error);
+                if let Some(conflict) = conflict {
+                    self.shared.conflict(conflict, &self.report);
+                }
+                Sent::Failed(error)
+            }
+            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
+        }
+    }
+
+    pub(super) fn note_proxy(&self, response: &Response) {
+        if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
+            self.shared.conflict(conflict, &self.report);
+        }
+    }
+
+    /// Reads a response that may be a refusal, with its body.
     async fn read(&self, sent: Sent, at: Instant) -> Sent {
-        let Sent::Plain(response, _) = sent else { return sent };
+        let Sent::Unread(response) = sent else { return sent };
         let received_at = clock::wall_clock();
         let status = response.status();
-        let is_error = status.is_client_error() || status.is_server_error();
-        if !is_error && self.entry.is_none() && self.seen_as.is_none() {
-            return Sent::Plain(response, None);
-        }
-        let profile = self.shared.profile_of(response.url().host_str().unwrap_or_default());
-        if !is_error {
-            let reading = Reading::with_profile(profile, status, response.headers(), None, received_at);
-            return Sent::Plain(response, Some(Box::new(reading)));
-        }
+        let profile = self.profile_of(&response);
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
             Peeked::read(response, MAX_BODY, patience).await
@@ -258,9 +291,23 @@ impl<'a> LogicalCall<'a> {
         Sent::Read(Box::new((peeked, reading)))
     }
 
+    /// Reads a success, where somebody learns from it.
+    pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
+        if self.entry.is_none() && self.seen_as.is_none() {
+            return None;
+        }
+        let (status, headers) = (response.status(), response.headers());
+        let profile = self.profile_of(response);
+        Some(Reading::with_profile(profile, status, headers, None, clock::wall_clock()))
+    }
+
+    fn profile_of(&self, response: &Response) -> &'static Profile {
+        self.shared.profile_of(response.url().host_str().unwrap_or_default())
+    }
+
     fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
         let outcome = match sent {
-            Sent::Plain(..) => return Decision::Admit,
+            Sent::Unread(_) => return Decision::Admit,
             Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
             Sent::Read(read) => Outcome::Response(&read.1),
             Sent::Failed(error) => Outcome::Failure(replay::failure(error)),
@@ -284,7 +331,7 @@ impl<'a> LogicalCall<'a> {
     fn remember(&self, sent: &Sent, decision: &Decision) {
         let excused = match sent {
             _ if matches!(decision, Decision::SpillOver(_)) => return self.run.gave_up(),
-            Sent::Plain(..) => return self.run.succeeded(),
+            Sent::Unread(_) => true,
             Sent::Read(read) => !invites_retry(read.1.status()),
             Sent::Failed(error) => replay::failure(error) == Failure::Permanent,
             Sent::CutOff => false,
@@ -304,4 +351,23 @@ impl<'a> LogicalCall<'a> {
         self.waited = self.waited.saturating_add(waited);
         self.report.waited_for(waited);
     }
+}
+
+/// How an attempt is kept from being sent twice.
+enum Armed {
+    /// The guard at the inner end sees to it.
+    Marked(AttemptMark),
+    Sealed(Seal),
+    Not,
+}
+
+/// What comes after an attempt.
+enum Step {
+    Return(Result<Response>),
+    /// The copy of the request, the right to return to the front, and what is kept of the attempt.
+    Repeat(Box<(Request, Option<Place>, Option<Sent>)>),
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }

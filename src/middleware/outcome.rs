@@ -1,5 +1,6 @@
 //! How a decision is told, and how a call ends.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::{Request, Response};
@@ -12,7 +13,7 @@ use super::sent::Sent;
 use crate::body::hold;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Permit, Refusal};
+use crate::gate::{Ledger, Permit, Refusal};
 use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::policy::OnSpill;
 use crate::reading::{Hint, Reading};
@@ -80,32 +81,62 @@ impl LogicalCall<'_> {
         }
     }
 
+    /// Takes in a success and gives it to the caller; its body holds the permit.
+    pub(super) fn succeeded(&self, response: Response, permit: Option<Permit>, span: &Span) -> Response {
+        self.note_proxy(&response);
+        let reading = self.read_success(&response);
+        if observe::is_heard(self.shared.observer.as_ref()) {
+            self.emit(&DecisionEvent {
+                status: Some(response.status()),
+                request_id: reading.as_ref().and_then(Reading::request_id),
+                ..self.event(&Decision::Admit)
+            });
+        }
+        self.run.succeeded();
+        observe::close(span, self.attempts, &Decision::Admit);
+        let permit = permit.map(|mut permit| {
+            entry::taken(&mut permit, reading.as_ref(), clock::now());
+            permit
+        });
+        let request_id = reading.and_then(|reading| reading.request_id);
+        let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
+        self.report.succeeded(response.status(), request_id, ledger.clone());
+        self.finish(response, ledger)
+    }
+
     /// Gives the outcome to the caller as it is; its body holds the permit.
-    pub(super) fn hand_on(self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+    pub(super) fn hand_on(&self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
         let response = match sent {
-            Sent::Plain(response, _) => response,
+            Sent::Unread(response) => response,
             Sent::Read(read) => read.0.into_response(),
             Sent::Failed(error) => return Err(error),
             Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
         };
-        let mut response = match permit {
-            Some(permit) => {
-                let scanner = if self.shared.settle_from_usage {
-                    UsageScanner::for_content_type(response.headers().get(http::header::CONTENT_TYPE))
-                } else {
-                    None
-                };
-                hold(response, InBody::new(permit, &self.report, scanner))
+        let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
+        if let Some(ledger) = &ledger {
+            self.report.holds(Arc::clone(ledger));
+        }
+        Ok(self.finish(response, ledger))
+    }
+
+    /// Lets the body hold on to the account, and puts the report in.
+    fn finish(&self, response: Response, ledger: Option<Arc<Ledger>>) -> Response {
+        let mut response = match ledger {
+            Some(ledger) => {
+                let usage = self.shared.settle_from_usage;
+                let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
+                let scanner = UsageScanner::for_content_type(media).map(Box::new);
+                hold(response, InBody::new(ledger, scanner))
             }
             None => response,
         };
-        response.extensions_mut().insert(self.report);
-        Ok(response)
+        response.extensions_mut().insert(self.report.clone());
+        response
     }
 
     /// Gives the call back that the gate does not let go in time; `last` is what came of its last attempt, if any.
     pub(super) fn turned_away(
-        self,
+        &self,
         refusal: &Refusal,
         request: Request,
         last: Option<Sent>,
@@ -126,7 +157,7 @@ impl LogicalCall<'_> {
         Err(Error::middleware(signal))
     }
 
-    pub(super) fn spill_over(self, reason: Reason, sent: Sent) -> Result<Response> {
+    pub(super) fn spill_over(&self, reason: Reason, sent: Sent) -> Result<Response> {
         let (signal, response) = match sent {
             Sent::Read(read) => {
                 let (peeked, reading) = *read;
@@ -137,7 +168,7 @@ impl LogicalCall<'_> {
             }
             // The error of another layer is the caller's as it is.
             Sent::Failed(error) => return Err(error),
-            Sent::Plain(..) | Sent::CutOff => {
+            Sent::Unread(_) | Sent::CutOff => {
                 (SpillOver::without_response(reason, self.attempts, self.waited), None)
             }
         };
@@ -146,7 +177,7 @@ impl LogicalCall<'_> {
             (OnSpill::Response, Some(peeked)) => {
                 let mut response = peeked.into_response();
                 response.extensions_mut().insert(signal);
-                response.extensions_mut().insert(self.report);
+                response.extensions_mut().insert(self.report.clone());
                 Ok(response)
             }
             (OnSpill::Error | OnSpill::Response, _) => Err(Error::middleware(signal)),

@@ -1,9 +1,10 @@
 //! The report of one logical call.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
@@ -30,18 +31,49 @@ use crate::spill::SpillOver;
 /// Cloning is cheap and clones share the report. Pass a new one to each call: a report that is used again goes on
 /// counting.
 #[derive(Debug, Clone, Default)]
-pub struct CallReport(Arc<Mutex<Inner>>);
+pub struct CallReport(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    attempts: AtomicU32,
+    inner: Mutex<Inner>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
-    attempts: u32,
     waited: Duration,
-    /// The newest attempt, apart from the others so that a call of one attempt allocates nothing for it.
-    newest: Option<AttemptReport>,
+    /// Apart from the others, so that a call of one attempt allocates nothing for it.
+    newest: Newest,
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
     conflicts: Vec<RetryConflict>,
     ledger: Option<Arc<Ledger>>,
+}
+
+/// The newest attempt. Most calls are one success, of which a report is made only if somebody asks.
+#[derive(Debug, Default)]
+enum Newest {
+    #[default]
+    None,
+    Success(StatusCode, Option<HeaderValue>),
+    Other(Box<AttemptReport>),
+}
+
+impl Newest {
+    fn report(&self) -> Option<AttemptReport> {
+        match self {
+            Self::None => None,
+            Self::Success(status, request_id) => Some(AttemptReport {
+                status: Some(*status),
+                failure: None,
+                request_id: request_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned),
+                hint: None,
+                decision: Decision::Admit,
+                wait: None,
+            }),
+            Self::Other(report) => Some(AttemptReport::clone(report)),
+        }
+    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -65,6 +97,15 @@ pub struct AttemptReport {
     pub wait: Option<Duration>,
 }
 
+impl Inner {
+    fn push(&mut self, newest: Newest) {
+        let earlier = std::mem::replace(&mut self.newest, newest);
+        if self.earlier.len() < MAX_DETAILS.saturating_sub(1) {
+            self.earlier.extend(earlier.report());
+        }
+    }
+}
+
 impl CallReport {
     /// An empty report.
     #[must_use]
@@ -75,7 +116,7 @@ impl CallReport {
     /// How many times the request was sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
-        self.lock().attempts
+        self.0.attempts.load(Ordering::Relaxed)
     }
 
     /// How long the call has waited between attempts.
@@ -88,7 +129,7 @@ impl CallReport {
     #[must_use]
     pub fn details(&self) -> Vec<AttemptReport> {
         let inner = self.lock();
-        inner.earlier.iter().chain(&inner.newest).cloned().collect()
+        inner.earlier.iter().cloned().chain(inner.newest.report()).collect()
     }
 
     /// The request ids of all attempts whose responses had one.
@@ -100,7 +141,7 @@ impl CallReport {
     /// The newest decision.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        self.lock().newest.as_ref().map(|newest| newest.decision.clone())
+        self.lock().newest.report().map(|newest| newest.decision)
     }
 
     /// The signal, if the call was spilled over.
@@ -119,10 +160,6 @@ impl CallReport {
         ledger.is_some_and(|ledger| ledger.settle(usage))
     }
 
-    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
-        self.lock().ledger = Some(ledger);
-    }
-
     /// What showed itself of other layers that retry.
     #[must_use]
     pub fn conflicts(&self) -> Vec<RetryConflict> {
@@ -137,17 +174,29 @@ impl CallReport {
     }
 
     pub(crate) fn sent(&self) {
+        self.0.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An attempt came to a success, whose body holds what `ledger` accounts for.
+    pub(crate) fn succeeded(
+        &self,
+        status: StatusCode,
+        request_id: Option<HeaderValue>,
+        ledger: Option<Arc<Ledger>>,
+    ) {
         let mut inner = self.lock();
-        inner.attempts = inner.attempts.saturating_add(1);
+        inner.push(Newest::Success(status, request_id));
+        if ledger.is_some() {
+            inner.ledger = ledger;
+        }
     }
 
     pub(crate) fn decided(&self, attempt: AttemptReport) {
-        let mut inner = self.lock();
-        if let Some(earlier) = inner.newest.replace(attempt)
-            && inner.earlier.len() < MAX_DETAILS.saturating_sub(1)
-        {
-            inner.earlier.push(earlier);
-        }
+        self.lock().push(Newest::Other(Box::new(attempt)));
+    }
+
+    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
+        self.lock().ledger = Some(ledger);
     }
 
     pub(crate) fn waited_for(&self, wait: Duration) {
@@ -161,6 +210,6 @@ impl CallReport {
 
     /// A report is worth nothing if one panic makes all later ones panic.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
