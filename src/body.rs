@@ -88,17 +88,17 @@ impl Peeked {
 
 /// A response of these parts. `reqwest::Response` keeps its url in an extension that `http::Response` loses.
 fn assemble(head: http::response::Parts, url: Url, body: Body) -> Response {
-    let mut builder = http::Response::builder().url(url);
+    let mut builder = http::Response::builder();
+    // The url goes into the map that is there already; one of its own would only be taken apart again.
     if let Some(extensions) = builder.extensions_mut() {
-        let url = std::mem::replace(extensions, head.extensions);
-        extensions.extend(url);
+        *extensions = head.extensions;
     }
-    if let Some(headers) = builder.headers_mut() {
-        *headers = head.headers;
-    }
-    let response = builder.status(head.status).version(head.version).body(body);
-    // The builder can only fail on a bad status or header, and these come from a response.
-    Response::from(response.unwrap_or_default())
+    // The builder can only fail on a bad status or header, and is given neither.
+    let mut response = builder.url(url).body(body).unwrap_or_default();
+    *response.status_mut() = head.status;
+    *response.version_mut() = head.version;
+    *response.headers_mut() = head.headers;
+    Response::from(response)
 }
 
 impl fmt::Debug for Peeked {

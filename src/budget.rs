@@ -63,6 +63,8 @@ pub struct RetryBudget {
     slots: [i64; SLOTS],
     /// The part of the window that `slots` was last brought up to, counted from `start`.
     newest: u64,
+    /// When that part ends, counted from `start`.
+    until: Duration,
 }
 
 const SLOTS: usize = 10;
@@ -72,7 +74,7 @@ impl RetryBudget {
     /// A budget by `policy`, starting with its reserve.
     #[must_use]
     pub const fn new(policy: RetryBudgetPolicy, now: Instant) -> Self {
-        Self { policy, start: now, slots: [0; SLOTS], newest: 0 }
+        Self { policy, start: now, slots: [0; SLOTS], newest: 0, until: Duration::ZERO }
     }
 
     /// Counts a new call.
@@ -111,10 +113,16 @@ impl RetryBudget {
 
     /// Forgets the slots that have left the window.
     fn advance(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.start);
+        if elapsed < self.until {
+            return;
+        }
         let length = self.policy.time_window().as_nanos() / 10;
-        let elapsed = now.saturating_duration_since(self.start).as_nanos();
-        let current =
-            elapsed.checked_div(length).and_then(|index| u64::try_from(index).ok()).unwrap_or(self.newest);
+        let current = elapsed
+            .as_nanos()
+            .checked_div(length)
+            .and_then(|index| u64::try_from(index).ok())
+            .unwrap_or(self.newest);
         let passed = current.saturating_sub(self.newest);
         for index in (1..=passed).take(SLOTS) {
             if let Some(slot) = self.slot(self.newest.saturating_add(index)) {
@@ -122,6 +130,8 @@ impl RetryBudget {
             }
         }
         self.newest = self.newest.max(current);
+        let until = length.saturating_mul(u128::from(self.newest).saturating_add(1));
+        self.until = u64::try_from(until).map_or(Duration::ZERO, Duration::from_nanos);
     }
 
     fn slot(&mut self, index: u64) -> Option<&mut i64> {

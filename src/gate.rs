@@ -33,7 +33,8 @@
 //!
 //! What is known of a scope comes from configured [`Limits`], from the limits that responses state, and from refusals.
 //! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
-//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace).
+//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace). Where a response tells of a fixed window
+//! ("3 left, reset in 30 s"), no more than that is sent until it resets.
 //!
 //! # How a client calls it
 //!
@@ -50,14 +51,17 @@
 //! 5. A refusal that no wait will mend (billing, spend caps), a lost connection, a 5xx: drop the permit. The backoff of
 //!    such a call is the client's own; it sleeps without a permit and then reserves anew.
 //!
-//! # A second store
+//! # A fleet
 //!
-//! This gate knows one process. A store for a fleet (Redis) belongs behind it, not in its place: a call that has its
-//! local permit asks the fleet, and gives the permit back where the fleet refuses; without the fleet's answer the
-//! local decision stands. For this a [`Permit`] dropped unsent costs nothing.
+//! A gate knows one process. What several processes share is in a [`Store`] behind it, not in its place: a call that has
+//! its local permit asks the fleet, and gives the permit back where the fleet has no room; without the fleet's answer
+//! the local decision stands.
 
 mod builder;
 mod cell;
+mod fleet;
+#[cfg(test)]
+mod interleavings;
 mod ledger;
 mod look;
 mod memory;
@@ -67,6 +71,7 @@ mod refusal;
 mod scope;
 mod snapshot;
 mod state;
+mod store;
 mod ticket;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -80,11 +85,13 @@ pub use queue::Priority;
 pub use refusal::{Refusal, RefusalReason};
 pub use scope::ScopeKey;
 pub use snapshot::{Advice, ScopeSnapshot, Snapshot, Waiting};
+pub use store::{MemoryStore, STORE_TIMEOUT, Store, StoreAnswer, StoreRequest, StoreUnavailable};
 pub use ticket::Ticket;
 
 use crate::clock::Draws;
 use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
 use cell::{Answer, Cell, Request, Wakers};
+use fleet::Fleet;
 use memory::Memory;
 use state::State;
 
@@ -98,6 +105,7 @@ struct Shared {
     settings: Mutex<Settings>,
     max_queue: usize,
     max_queue_wait: Option<Duration>,
+    fleet: Option<Fleet>,
 }
 
 /// What new scopes are made with.
@@ -179,22 +187,22 @@ impl Gate {
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
-    /// than with a refusal of a call that this gate let go.
+    /// than with a refusal of a call that this gate let go, for example as an error event inside of a stream.
+    ///
+    /// Without effect where the gate can hold no more scopes.
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
             let mut wakers = Wakers::default();
-            let mut state = cell.lock();
-            if state.pace.close(wait.min(LONGEST), now) {
-                state.sweep(now, &mut wakers);
-            }
-            state.pump(now, &mut wakers);
-            drop(state);
+            cell.lock().close(wait.min(LONGEST), now, &mut wakers);
             wakers.wake();
         }
     }
 
     /// Changes the configured limits of one scope while it is in use. Waiting calls go by the new limits at once; what
     /// has been spent stays spent.
+    ///
+    /// They last as long as the scope is kept; an idle one that makes room for others comes back with the limits of the
+    /// builder. See [`GateBuilder::max_scopes`].
     ///
     /// # Errors
     ///
@@ -293,3 +301,6 @@ impl Wait {
         Self { time: Duration::ZERO, cause: WaitCause::Nothing }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,20 +37,23 @@
 //! | [`RetryConflict`], [`verify_sole_owner`] | another layer that retries; a check for it at start-up |
 //! | [`AdmissionClient`], [`RetryConflict`], [`verify_sole_owner`], [`who_retries`] | one owner of repeats in a stack of layers |
 //! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
+//! | [`gate`] | who may send, and when: scopes, cool-downs, permits, priorities |
 //! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
 //! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |
 //! | [`budget`], [`LatencyBudget`] | the time of one call; the share of re-sends of a client |
 //! | [`decision`], [`decide`] | the decision itself, a pure function |
 //! | [`reading`], [`Reading`] | what one response says, read without any client |
 //! | [`jitter`] | the random part of a wait |
+//! | [`pace`] | the arithmetic of one scope: levels, paced re-opening, learning |
 //! | [`units`] | what servers count |
 //!
-//! The last five are pure: time and chance are arguments, so that other stacks can use them without any client and
+//! Those from [`budget`] on are pure: time and chance are arguments, so that other stacks can use them without any client and
 //! tests need no clock.
 //!
 //! # What holds
 //!
-//! * Nothing is sent before the moment the server named, counted from the receipt of its response. Jitter only adds.
+//! * Nothing is sent before the moment the server named, counted from the receipt of its response, by any call of the
+//!   scope. Jitter only adds.
 //! * A wait is tested as a whole against what is left of the budget. It is never shortened to fit.
 //! * A refusal without advice is answered with backoff, not with an immediate repeat.
 //! * A response that may have been processed is repeated only where that is harmless.
@@ -102,6 +105,7 @@ pub mod budget;
 mod client;
 mod clock;
 pub mod decision;
+mod error_chain;
 #[cfg(feature = "estimate")]
 #[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
 pub mod estimate;

@@ -16,6 +16,7 @@ use crate::observe::{self, CallReport, Observer};
 use crate::ownership::RetryConflict;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
+use crate::scope::RecentScopes;
 use crate::spill::Routes;
 
 mod builder;
@@ -68,6 +69,7 @@ struct Shared {
     last_profile: Mutex<Option<(Box<str>, &'static Profile)>>,
     gate: Option<Gate>,
     scope_by: Option<Arc<ScopeFn>>,
+    recent_scopes: RecentScopes,
     settle_from_usage: bool,
     routes: Option<Arc<Routes>>,
     /// Calls that the primary spilled over by itself.
@@ -110,9 +112,13 @@ impl Middleware for Admission {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let call = LogicalCall::begin(&self.0, &mut request, extensions)?;
-        let span = observe::call_span(request.method(), request.url().host_str().unwrap_or_default());
-        call.run(request, extensions, next, &span).instrument(span.clone()).await
+        let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
+        let span = observe::call_span(&request);
+        if span.is_disabled() {
+            return call.run(request, extensions, next, &span).await;
+        }
+        // Boxed, so that a call that nobody looks at has no larger a future for it.
+        Box::pin(call.run(request, extensions, next, &span).instrument(span.clone())).await
     }
 }
 

@@ -97,6 +97,11 @@ pub struct DecisionEvent<'a> {
     pub request_id: Option<&'a str>,
 }
 
+/// Whether anybody would hear of an admission: it is not put together for nobody.
+pub(crate) fn is_heard(observer: Option<&Arc<dyn Observer>>) -> bool {
+    cfg!(feature = "metrics") || observer.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
+}
+
 /// Tells tracing, the metrics and the observer about a decision.
 pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]
@@ -175,12 +180,12 @@ pub(crate) const fn name(decision: &Decision) -> &'static str {
 }
 
 /// The span of one logical call.
-pub(crate) fn call_span(method: &http::Method, host: &str) -> Span {
+pub(crate) fn call_span(request: &reqwest::Request) -> Span {
     tracing::info_span!(
         target: TARGET,
         "admission call",
-        method = method.as_str(),
-        host,
+        method = request.method().as_str(),
+        host = request.url().host_str().unwrap_or_default(),
         attempts = Empty,
         decision = Empty,
         reason = Empty

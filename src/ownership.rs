@@ -5,19 +5,22 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use http::{Extensions, HeaderMap, HeaderName};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Response;
 use reqwest_middleware::Error;
+
+use crate::error_chain;
 
 mod guard;
 mod sealed;
 mod verify;
 
 pub(crate) use guard::{AttemptMark, Guard, invites_retry};
-pub(crate) use sealed::seal;
+pub(crate) use sealed::{Seal, seal};
 pub(crate) use verify::Probe;
 pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 
@@ -97,38 +100,40 @@ impl RetryConflict {
 
     /// What the headers of a request say about a layer outside.
     pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
-        let repeats = number(headers, &STAINLESS_RETRY_COUNT).filter(|repeats| *repeats > 0)?;
+        let repeats = number(find(headers, STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
     /// What the headers of a response say about a proxy.
     pub(crate) fn by_proxy(headers: &HeaderMap) -> Option<Self> {
-        let attempts = number(headers, &ENVOY_ATTEMPT_COUNT).filter(|attempts| *attempts > 1)?;
+        let attempts = number(headers.get(&ENVOY_ATTEMPT_COUNT)?).filter(|attempts| *attempts > 1)?;
         Some(Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
     /// The conflict in the outcome of `send()`, if there is one.
     #[must_use]
     pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
-        outcome.as_ref().err().and_then(Self::in_error)
+        outcome.as_ref().err().and_then(error_chain::in_middleware_error)
     }
 
-    fn in_error(error: &Error) -> Option<&Self> {
-        match error {
-            // A conflict that explains a foreign error is its context, which is found by the outer type only.
-            Error::Middleware(error) => error
-                .downcast_ref::<Self>()
-                .or_else(|| error.chain().find_map(|cause| cause.downcast_ref::<Self>())),
-            Error::Reqwest(_) => None,
-        }
+    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way.
+    #[must_use]
+    pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        error_chain::find(error)
     }
 }
 
-const STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+const STAINLESS_RETRY_COUNT: &str = "x-stainless-retry-count";
 const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 
-fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u32> {
-    headers.get(name)?.to_str().ok()?.trim().parse().ok()
+fn number(value: &HeaderValue) -> Option<u32> {
+    value.to_str().ok()?.trim().parse().ok()
+}
+
+/// The first header of that lower-case name. A request has few headers, of which most differ in length: looking at each
+/// is less work than hashing the name.
+pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h HeaderValue> {
+    headers.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
 }
 
 impl fmt::Display for RetryConflict {
@@ -168,9 +173,17 @@ impl std::error::Error for RetryConflict {}
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
 #[derive(Debug, Default)]
 struct CallMark {
-    state: Arc<Mutex<CallState>>,
+    state: Arc<CallCell>,
     /// The run that the extensions were copied in, by a layer inside.
-    around: Weak<Mutex<CallState>>,
+    around: Weak<CallCell>,
+}
+
+/// What is known of a logical call, shared by its runs and attempts.
+#[derive(Debug, Default)]
+struct CallCell {
+    state: Mutex<CallState>,
+    /// See [`sealed`].
+    touched: AtomicBool,
 }
 
 /// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
@@ -198,14 +211,14 @@ struct CallState {
     deadline: Option<Instant>,
 }
 
-fn lock(state: &Mutex<CallState>) -> MutexGuard<'_, CallState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(cell: &CallCell) -> MutexGuard<'_, CallState> {
+    cell.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run through the owner; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
-    state: Arc<Mutex<CallState>>,
+    state: Arc<CallCell>,
 }
 
 impl Run {

@@ -14,6 +14,7 @@ mod limits;
 mod number;
 mod recent;
 mod view;
+mod window;
 
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,10 @@ pub(crate) use cost::{Amounts, add, subtract};
 pub use cost::{Cost, TokenEstimate, TokenUsage};
 use level::{Level, Origin, STALE};
 pub use limits::{InvalidLimits, Limits};
-pub(crate) use number::LONGEST;
 use number::duration;
+pub(crate) use number::{LONGEST, float, wait_of, whole};
 pub use view::{LimitOrigin, UnitState};
+use window::Window;
 
 /// See [`Pace::wait_behind`].
 const ROUNDING: Duration = Duration::from_micros(5);
@@ -53,6 +55,7 @@ pub struct Pace {
 #[derive(Debug, Clone, Default)]
 struct Unit {
     level: Level,
+    window: Window,
     pacer: Pacer,
 }
 
@@ -82,6 +85,8 @@ pub enum WaitCause {
     Pacing,
     /// All slots are taken by calls in flight.
     Concurrency,
+    /// The other processes of the fleet.
+    Fleet,
 }
 
 /// A call that was let go, as the pace remembers it until it ends.
@@ -111,6 +116,14 @@ impl Sent {
 pub(crate) struct Demand {
     pub(crate) amounts: Amounts,
     estimated: bool,
+}
+
+impl Sent {
+    /// What the call is counted for in tokens.
+    pub(crate) const fn tokens(&self) -> f64 {
+        let [_, tokens, ..] = self.cost;
+        tokens
+    }
 }
 
 impl Pace {
@@ -214,7 +227,7 @@ impl Pace {
                     low = low.min(self.last_sent + STALE - at);
                 }
             }
-            limit = limit.max(low);
+            limit = limit.max(low).max(unit.window.wait(at, *ahead, *cost));
             if *cost > 0.0 && unit.pacer.is_pacing() {
                 pacing = pacing.max(unit.pacer.wait(at, *ahead, *cost, unit.level.learned_rate()));
             }
@@ -251,6 +264,7 @@ impl Pace {
         for ((unit, cost), before) in self.units.iter_mut().zip(cost).zip(&mut before) {
             unit.level.refill(at);
             unit.level.take(cost);
+            unit.window.take(cost);
             let cap = unit.level.bucket().map(|bucket| bucket.rate);
             *before = unit.pacer.send(at, cost, cap);
         }
@@ -298,6 +312,7 @@ impl Pace {
         for ((unit, estimate), actual) in self.units.iter_mut().zip(sent.cost).zip(actual) {
             unit.level.refill(at);
             unit.level.add(estimate - actual);
+            unit.window.correct(sent.at, actual - estimate);
             unit.pacer.correct(actual - estimate);
         }
     }

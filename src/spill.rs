@@ -20,6 +20,7 @@ use http::{HeaderMap, StatusCode};
 use reqwest::{Request, Response};
 
 use crate::decision::Reason;
+use crate::error_chain;
 use crate::reading::{Hint, NativeSpillOver, Reading};
 
 pub use credential::{Credential, InvalidCredential};
@@ -149,11 +150,24 @@ impl SpillOver {
     pub fn of(outcome: &Result<Response, reqwest_middleware::Error>) -> Option<&Self> {
         match outcome {
             Ok(response) => response.extensions().get::<Self>(),
-            Err(reqwest_middleware::Error::Middleware(error)) => {
-                error.chain().find_map(|cause| cause.downcast_ref::<Self>())
-            }
-            Err(reqwest_middleware::Error::Reqwest(_)) => None,
+            Err(error) => error_chain::in_middleware_error(error),
         }
+    }
+
+    /// The signal in `error` or its causes, for errors that have been boxed or wrapped on their way, as by an SDK that
+    /// is built on a client with this middleware.
+    ///
+    /// ```
+    /// use reqwest_admission::SpillOver;
+    ///
+    /// fn is_spilled(error: &(dyn std::error::Error + 'static)) -> bool {
+    ///     SpillOver::find(error).is_some()
+    /// }
+    /// # assert!(!is_spilled(&std::fmt::Error));
+    /// ```
+    #[must_use]
+    pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        error_chain::find(error)
     }
 
     /// Why the call was given up.

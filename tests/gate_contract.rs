@@ -203,6 +203,22 @@ async fn classes_are_strict_and_a_call_that_waited_ten_seconds_counts_one_higher
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_comes_of_age_goes_before_a_large_one_that_gathers_its_tokens() {
+    let (gate, scope) = gate(Limits::new().tokens_per_minute(600));
+    let _ = permit(gate.reserve(&scope, tokens(600), Priority::Normal, None, now()));
+    let start = Instant::now();
+    let small = ticket(gate.reserve(&scope, tokens(20), Priority::Normal, None, now()));
+    let small = tokio::spawn(small);
+    sleep(Duration::from_millis(1)).await;
+    // Ahead by its class, and a minute away.
+    let large = tokio::spawn(ticket(gate.reserve(&scope, tokens(600), Priority::High, None, now())));
+    small.await.expect("a task").expect("a permit").sent(now());
+    assert!(seconds(start) >= 10.0 && seconds(start) < 10.01, "{}", seconds(start));
+    large.await.expect("a task").expect("a permit").sent(now());
+    assert!(seconds(start) >= 62.0 && seconds(start) < 62.01, "{}", seconds(start));
+}
+
+#[tokio::test(start_paused = true)]
 async fn batch_calls_leave_a_tenth_of_the_limit_and_do_not_stand_in_the_way() {
     let (gate, scope) = gate(Limits::new().requests_per_minute(60));
     let mut granted = 0;

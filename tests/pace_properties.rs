@@ -112,10 +112,12 @@ fn hostile_limit() -> impl Strategy<Value = ServiceLimit> {
         proptest::option::of(hostile()),
         proptest::option::of(hostile()),
         proptest::option::of(hostile_duration()),
+        any::<bool>(),
     )
-        .prop_map(|(unit, window, limit, remaining, reset)| {
+        .prop_map(|(unit, window, limit, remaining, reset, at_once)| {
             let mut stated = ServiceLimit::new(UNITS.get(unit).copied().unwrap_or(QuotaUnit::Tokens));
             (stated.window, stated.limit, stated.remaining, stated.reset) = (window, limit, remaining, reset);
+            stated.resets_at_once = at_once;
             stated
         })
 }
@@ -225,6 +227,30 @@ proptest! {
                 prop_assert!(!pace.wait(tokens(100), false, early).time.is_zero());
             }
         }
+    }
+
+    #[test]
+    fn whatever_a_server_states_a_configured_limit_is_kept(
+        per_minute in 1..200_u32,
+        steps in vec((0..3_000_u64, vec(hostile_limit(), 0..3)), 1..100),
+    ) {
+        let start = Instant::now();
+        let mut now = start;
+        let mut pace = Pace::new(Limits::new().requests_per_minute(u64::from(per_minute)), start);
+        let mut sent = 0_u32;
+        for (pause, limits) in steps {
+            while pace.wait(Cost::request(), false, now).cause == WaitCause::Nothing {
+                let call = pace.send(Cost::request(), now);
+                sent = sent.saturating_add(1);
+                pace.observe(&call, &limits, now);
+                pace.succeeded(&call, now);
+                pace.ended();
+            }
+            now = at(now, Duration::from_millis(pause));
+        }
+        let elapsed = now.saturating_duration_since(start).as_secs_f64();
+        let most = f64::from(per_minute) * (1.0 + elapsed / 60.0);
+        prop_assert!(f64::from(sent) <= most + 1e-3, "{sent} instead of {most}");
     }
 
     #[test]

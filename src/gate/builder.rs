@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::fleet::Fleet;
 use super::memory::Memory;
+use super::store::Store;
 use super::{Gate, Settings, Shared};
 use crate::clock::Draws;
 use crate::pace::{InvalidLimits, Limits};
@@ -17,11 +19,19 @@ pub struct GateBuilder {
     max_queue: usize,
     max_queue_wait: Option<Duration>,
     seed: Option<u64>,
+    store: Option<Arc<dyn Store>>,
 }
 
 impl Default for GateBuilder {
     fn default() -> Self {
-        Self { limits: Limits::new(), max_scopes: 1024, max_queue: 16_384, max_queue_wait: None, seed: None }
+        Self {
+            limits: Limits::new(),
+            max_scopes: 1024,
+            max_queue: 16_384,
+            max_queue_wait: None,
+            seed: None,
+            store: None,
+        }
     }
 }
 
@@ -32,8 +42,8 @@ impl GateBuilder {
         self
     }
 
-    /// How many scopes are kept, 1,024 unless told. The one that was used longest ago makes room for a new one;
-    /// never one that is closed or has calls waiting or in flight.
+    /// How many scopes are kept, 1,024 unless told. Of a full map the sixteenth part that was used longest ago makes
+    /// room for new ones; never one that is closed or has calls waiting or in flight.
     pub const fn max_scopes(mut self, scopes: usize) -> Self {
         self.max_scopes = scopes;
         self
@@ -60,6 +70,12 @@ impl GateBuilder {
         self
     }
 
+    /// Shares the configured limits and all cool-downs with the other gates of `store`; see [`Store`].
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// The gate.
     ///
     /// # Errors
@@ -78,6 +94,7 @@ impl GateBuilder {
             settings: Mutex::new(Settings { limits: self.limits, draws }),
             max_queue: self.max_queue,
             max_queue_wait: self.max_queue_wait,
+            fleet: self.store.map(Fleet::new),
         }))
     }
 }

@@ -40,22 +40,21 @@ impl Ledger {
     /// Replaces the estimate by `usage`; says whether there still was a scope to tell.
     pub(crate) fn settle(&self, usage: TokenUsage) -> bool {
         let now = clock::now();
-        match &mut *self.lock() {
-            Entry::Open(permit) => {
-                permit.settle(usage, now);
-                true
-            }
+        let mut wakers = Wakers::default();
+        let mut entry = self.lock();
+        match &mut *entry {
+            Entry::Open(permit) => permit.settle_and(usage, now, &mut wakers),
             Entry::Ended { cell, call } => {
                 let Some(cell) = cell.upgrade() else { return false };
-                let mut wakers = Wakers::default();
                 let mut state = cell.lock();
-                state.pace.settle(call, usage, now);
+                state.settle(call, usage, now);
                 state.pump(now, &mut wakers);
-                drop(state);
-                wakers.wake();
-                true
             }
         }
+        // A waker may run code that ends this very call.
+        drop(entry);
+        wakers.wake();
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Entry> {

@@ -9,9 +9,15 @@ use super::cell::Cell;
 use super::scope::{Prehashed, ScopeKey};
 use super::state::State;
 
+/// The part of a full map that makes room at once: finding the oldest means looking at all, so it is done for many new
+/// scopes together.
+const LEAVING: usize = 16;
+
+type Scopes = HashMap<ScopeKey, Arc<Cell>, BuildHasherDefault<Prehashed>>;
+
 #[derive(Debug)]
 pub(crate) struct Memory {
-    scopes: RwLock<HashMap<ScopeKey, Arc<Cell>, BuildHasherDefault<Prehashed>>>,
+    scopes: RwLock<Scopes>,
     most: usize,
 }
 
@@ -39,25 +45,44 @@ impl Memory {
             return Some(Arc::clone(cell));
         }
         if scopes.len() >= self.most {
-            // New references are made under this lock only, so a count of one means that nobody else has any.
-            let oldest = scopes
-                .iter()
-                .filter(|(_, cell)| Arc::strong_count(cell) == 1)
-                .filter_map(|(key, cell)| {
-                    let state = cell.lock();
-                    state.is_idle(now).then_some((state.last_used, key))
-                })
-                .min_by_key(|(used, _)| *used)
-                .map(|(_, key)| key.clone())?;
-            scopes.remove(&oldest);
+            self.make_room(&mut scopes, now);
+            if scopes.len() >= self.most {
+                return None;
+            }
         }
         let cell = Arc::new(Cell::new(make()));
         scopes.insert(key.clone(), Arc::clone(&cell));
         Some(cell)
     }
 
+    /// Forgets those of the idle scopes that were used longest ago.
+    fn make_room(&self, scopes: &mut Scopes, now: Instant) {
+        // New references are made under this lock only, so a count of one means that nobody else has any.
+        let mut idle: Vec<(Instant, ScopeKey)> = scopes
+            .iter()
+            .filter(|(_, cell)| Arc::strong_count(cell) == 1)
+            .filter_map(|(key, cell)| {
+                let state = cell.lock();
+                state.is_idle(now).then(|| (state.last_used, key.clone()))
+            })
+            .collect();
+        let leaving = self.most.div_ceil(LEAVING).min(idle.len());
+        if leaving < idle.len() {
+            let _ = idle.select_nth_unstable_by_key(leaving, |(used, _)| *used);
+        }
+        for (_, key) in idle.iter().take(leaving) {
+            scopes.remove(key);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.scopes.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn poison(&self) {
+        let _scopes = self.scopes.write();
+        panic!("with the map locked");
     }
 
     /// All scopes as they are now.

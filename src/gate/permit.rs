@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::cell::{Cell, Wakers};
 use super::queue::{Number, Priority};
 use crate::clock;
-use crate::pace::{Sent, TokenUsage};
+use crate::pace::{Limits, Sent, TokenUsage, whole};
 use crate::reading::ServiceLimit;
 use crate::units::QuotaUnits;
 
@@ -51,6 +51,22 @@ impl Permit {
         self.call
     }
 
+    /// What the call costs the fleet: the limits in force, its tokens, and the tokens that calls before it took beyond
+    /// their estimates and have not been told of, which are thereby told.
+    pub(super) fn share(&self) -> (Limits, i64, i64) {
+        let mut state = self.cell.lock();
+        let tokens = i64::try_from(whole(self.call.tokens())).unwrap_or(i64::MAX);
+        (state.pace.limits(), tokens, std::mem::take(&mut state.owed))
+    }
+
+    /// The fleet has not been told after all.
+    pub(super) fn owe(&self, tokens: i64) {
+        if tokens != 0 {
+            let mut state = self.cell.lock();
+            state.owed = state.owed.saturating_add(tokens);
+        }
+    }
+
     /// The call is about to be sent, at `now`. From here on its cost counts.
     pub fn sent(&mut self, now: Instant) {
         if !self.is_sent {
@@ -72,13 +88,17 @@ impl Permit {
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.
     pub fn settle(&mut self, usage: TokenUsage, now: Instant) {
-        self.is_sent = true;
         let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        state.pace.settle(&mut self.call, usage, now);
-        state.pump(now, &mut wakers);
-        drop(state);
+        self.settle_and(usage, now, &mut wakers);
         wakers.wake();
+    }
+
+    /// The same, but wakes nobody: for callers that hold a lock of their own.
+    pub(super) fn settle_and(&mut self, usage: TokenUsage, now: Instant, wakers: &mut Wakers) {
+        self.is_sent = true;
+        let mut state = self.cell.lock();
+        state.settle(&mut self.call, usage, now);
+        state.pump(now, wakers);
     }
 
     /// The body of a successful response has come to its end: gives the slot back, with credit for a learned
@@ -126,16 +146,7 @@ impl Permit {
         self.is_closed = true;
         let now = clock::now();
         let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        if cleanly {
-            state.pace.succeeded(&self.call, now);
-        }
-        if !self.is_sent {
-            state.pace.give_back(&self.call, now);
-        }
-        state.pace.ended();
-        state.pump(now, &mut wakers);
-        drop(state);
+        self.cell.lock().end(&self.call, self.is_sent, cleanly, now, &mut wakers);
         wakers.wake();
     }
 }

@@ -171,6 +171,16 @@ impl Queue {
         heads.into_iter().flatten().map(|(_, number, class, waiter)| (class, number, waiter))
     }
 
+    /// When the first of a class next counts one higher, which may change who is to be served.
+    pub(crate) fn next_ageing(&self, now: Instant) -> Option<Instant> {
+        let heads = Priority::ALL.map(|class| self.line(class).waiters.first_key_value());
+        if heads.iter().flatten().count() < 2 {
+            return None;
+        }
+        let ages = heads.into_iter().flatten().filter_map(|(_, waiter)| waiter.since.checked_add(AGEING));
+        ages.filter(|at| *at > now).min()
+    }
+
     /// The waiter that holds the release timer: the first whose future is being polled.
     pub(crate) fn baton(&self, now: Instant) -> Option<(Priority, Number)> {
         self.heads(now).find_map(|(class, ..)| self.line(class).polled.first().map(|number| (class, *number)))

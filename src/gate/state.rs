@@ -8,7 +8,7 @@ use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority, Queue, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Sent, Wait, WaitCause, add};
+use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, add, whole};
 use crate::units::QuotaUnits;
 
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct State {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) last_used: Instant,
+    /// Tokens that settled calls took beyond (or, negative, below) their estimates, of which a fleet's store does not know.
+    pub(crate) owed: i64,
     outcomes: BTreeMap<Number, Outcome>,
     next: Number,
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
@@ -37,6 +39,7 @@ impl State {
             pace: Pace::new(limits, now),
             queue: Queue::default(),
             last_used: now,
+            owed: 0,
             outcomes: BTreeMap::new(),
             next: 0,
             baton: None,
@@ -52,6 +55,11 @@ impl State {
             && self.queue.is_empty()
             && self.outcomes.is_empty()
             && self.pace.slots().in_flight() == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_no_outcomes(&self) -> bool {
+        self.outcomes.is_empty()
     }
 
     pub(crate) fn reserve(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
@@ -100,18 +108,34 @@ impl State {
         }
     }
 
-    pub(crate) fn outcome(&mut self, number: Number) -> Option<Outcome> {
-        self.outcomes.remove(&number)
-    }
-
-    /// The moment at which a polled waiter has to look again; `None` where only others can move it.
-    pub(crate) fn park(
+    /// A ticket is polled: what became of it, or when it has to look again.
+    pub(crate) fn look(
         &mut self,
         class: Priority,
         number: Number,
         waker: &Waker,
         now: Instant,
-    ) -> Option<Instant> {
+        wakers: &mut Wakers,
+    ) -> Result<Outcome, Option<Instant>> {
+        let mut outcome = self.outcomes.remove(&number);
+        if outcome.is_none() {
+            self.pump(now, wakers);
+            outcome = self.outcomes.remove(&number);
+        }
+        match outcome {
+            Some(outcome) => Ok(outcome),
+            None => match self.park(class, number, waker, now) {
+                // A call that is let go exactly at its deadline is in time, and it was not.
+                Some(at) if self.is_due(class, number, now) && at <= now => {
+                    Ok(Outcome::Refused(self.expire(class, number, now, wakers)))
+                }
+                at => Err(at),
+            },
+        }
+    }
+
+    /// The moment at which a polled waiter has to look again; `None` where only others can move it.
+    fn park(&mut self, class: Priority, number: Number, waker: &Waker, now: Instant) -> Option<Instant> {
         let deadline = self.queue.park(class, number, waker)?.deadline;
         if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
             return deadline;
@@ -125,20 +149,14 @@ impl State {
     }
 
     /// Whether a waiter's deadline has come.
-    pub(crate) fn is_due(&self, class: Priority, number: Number, now: Instant) -> bool {
+    fn is_due(&self, class: Priority, number: Number, now: Instant) -> bool {
         self.queue
             .get(class, number)
             .is_some_and(|waiter| waiter.deadline.is_some_and(|deadline| deadline <= now))
     }
 
     /// Takes a waiter out whose time is up.
-    pub(crate) fn expire(
-        &mut self,
-        class: Priority,
-        number: Number,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) -> Refusal {
+    fn expire(&mut self, class: Priority, number: Number, now: Instant, wakers: &mut Wakers) -> Refusal {
         let ahead = self.queue.ahead_of(class, number);
         let wait = match self.queue.remove(class, number) {
             Some(waiter) => {
@@ -166,6 +184,34 @@ impl State {
                     return;
                 }
             }
+        }
+        self.pump(now, wakers);
+    }
+
+    /// A call that was let go has ended: its slot comes back, with its cost where it was never sent, and with credit where
+    /// it ended `cleanly`.
+    pub(crate) fn end(
+        &mut self,
+        call: &Sent,
+        is_sent: bool,
+        cleanly: bool,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) {
+        if cleanly {
+            self.pace.succeeded(call, now);
+        }
+        if !is_sent {
+            self.pace.give_back(call, now);
+        }
+        self.pace.ended();
+        self.pump(now, wakers);
+    }
+
+    /// Closes the scope for `wait`, and refuses at once whom that puts out of reach.
+    pub(crate) fn close(&mut self, wait: Duration, now: Instant, wakers: &mut Wakers) {
+        if self.pace.close(wait, now) {
+            self.sweep(now, wakers);
         }
         self.pump(now, wakers);
     }
@@ -223,7 +269,20 @@ impl State {
                 break;
             }
         }
-        Err(release)
+        // Nothing else happens when a call has waited so long that it goes before another one.
+        match (release, queue.next_ageing(now)) {
+            (Some(one), Some(other)) => Err(Some(one.min(other))),
+            (release, _) => Err(release),
+        }
+    }
+
+    /// A call has really taken `usage`.
+    pub(crate) fn settle(&mut self, call: &mut Sent, usage: TokenUsage, now: Instant) {
+        let estimate = call.tokens();
+        self.pace.settle(call, usage, now);
+        let beyond = call.tokens() - estimate;
+        let size = i64::try_from(whole(beyond.abs())).unwrap_or(i64::MAX);
+        self.owed = self.owed.saturating_add(if beyond < 0.0 { size.saturating_neg() } else { size });
     }
 
     /// The server refused a call.

@@ -75,23 +75,7 @@ impl Ticket {
     fn look(&self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
         let now = clock::now();
         let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        let mut outcome = state.outcome(self.number);
-        if outcome.is_none() {
-            state.pump(now, &mut wakers);
-            outcome = state.outcome(self.number);
-        }
-        let look = match outcome {
-            Some(outcome) => Ok(outcome),
-            None => match state.park(self.class, self.number, cx.waker(), now) {
-                // A call that is let go exactly at its deadline is in time, and it was not.
-                Some(at) if state.is_due(self.class, self.number, now) && at <= now => {
-                    Ok(Outcome::Refused(state.expire(self.class, self.number, now, &mut wakers)))
-                }
-                at => Err(at),
-            },
-        };
-        drop(state);
+        let look = self.cell.lock().look(self.class, self.number, cx.waker(), now, &mut wakers);
         wakers.wake();
         look
     }

@@ -13,6 +13,7 @@ use crate::observe::Observer;
 use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
 use crate::reading::Profile;
+use crate::scope::RecentScopes;
 use crate::spill::{Deployment, RouteError, RouteSettings, Router, Routes};
 
 /// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
@@ -211,6 +212,7 @@ impl AdmissionBuilder {
             last_profile,
             gate,
             scope_by,
+            recent_scopes: RecentScopes::default(),
             settle_from_usage,
             routes,
             native_spill_overs: AtomicU64::new(0),

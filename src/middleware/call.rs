@@ -1,8 +1,9 @@
 //! One logical call over all its attempts: enter, send, read, decide, then wait or return.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use http::Extensions;
+use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
@@ -15,11 +16,11 @@ use crate::body::Peeked;
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::observe::{self, CallReport};
-use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, invites_retry, seal};
+use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, Seal, invites_retry, seal};
 use crate::policy::{AttemptTimeout, RetryOwnership};
-use crate::reading::{MAX_BODY, Reading};
+use crate::reading::{Hint, MAX_BODY, Reading};
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -33,6 +34,7 @@ pub(super) struct LogicalCall<'a> {
     pub(super) seen_as: Option<(u64, Box<str>)>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
+    started: Instant,
     /// The deadline where the call is now: of the leg, where there are others.
     pub(super) deadline: Instant,
     cut_off: Option<Instant>,
@@ -92,6 +94,7 @@ impl<'a> LogicalCall<'a> {
                 .is_some()
                 .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
             is_probe,
+            started: now,
             deadline: legs.as_ref().map_or(deadline, Legs::first_deadline),
             legs,
             cut_off: clamped.then_some(deadline),
@@ -102,110 +105,177 @@ impl<'a> LogicalCall<'a> {
     }
 
     pub(super) async fn run(
-        mut self,
-        request: Request,
+        &mut self,
+        mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
         span: &Span,
     ) -> Result<Response> {
-        let mut request = request;
-        let mut place: Option<Place> = None;
+        let mut now = self.started;
+        let mut place = None;
         let mut last = None;
         self.choose_first(&request, extensions);
         loop {
-            let permit = match self.enter(place.take()).await {
+            let granted = match self.reserve(place, now) {
+                None => Ok(None),
+                Some(Reserve::Granted(permit)) => Ok(Some(permit)),
+                Some(Reserve::Refused(refusal)) => Err(refusal),
+                // Boxed, as is all that few calls need, so that the others have no larger a future for it.
+                Some(Reserve::Queued(ticket)) => Box::pin(self.queue(ticket, &mut now)).await,
+            };
+            let mut permit = match granted {
                 Ok(permit) => permit,
+                Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
                 Err(refusal) => {
                     let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                    if self.onward(reason, turn, Some(&request), extensions) {
-                        continue;
+                    match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
+                        ControlFlow::Continue(same) => request = same,
+                        ControlFlow::Break(outcome) => return outcome,
                     }
-                    return self.turned_away(reason, Some(refusal.wait), request, last, span);
+                    (place, now) = (None, clock::now());
+                    continue;
                 }
             };
-            // What the caller gave is kept; each deployment gets its own form of it.
+            if let Some(permit) = &mut permit {
+                if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet()) {
+                    if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
+                        let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
+                        match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
+                            ControlFlow::Continue(same) => request = same,
+                            ControlFlow::Break(outcome) => return outcome,
+                        }
+                        (place, now) = (None, clock::now());
+                        continue;
+                    }
+                    now = clock::now();
+                }
+            }
+            // What the caller gave is kept, for another deployment or a ticket even after the last attempt; each deployment
+            // gets its own form of it.
             let spare = request.try_clone();
             if !self.rewrite(&mut request) {
                 drop(permit);
-                if self.onward(Reason::NotForTarget, Turn::Unasked, Some(&request), extensions) {
-                    continue;
+                let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
+                match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
+                    ControlFlow::Continue(same) => request = same,
+                    ControlFlow::Break(outcome) => return outcome,
                 }
-                return self.turned_away(Reason::NotForTarget, None, request, last, span);
-            }
-            let may_repeat = self.leg_attempts().saturating_add(1) < self.policy().max_attempts();
-            let sent = self.send(request, extensions, next.clone()).await;
-            let at = clock::now();
-            let sent = self.read(sent, at).await;
-            let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-            let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
-            self.tell(&sent, &decision, at);
-            let left = self.leave(permit, &sent, &decision, at);
-            if let Decision::SpillOver(reason) = &decision
-                && self.onward(
-                    *reason,
-                    Turn::Sent(&sent),
-                    spare.as_ref().filter(|_| sent.is_refusal()),
-                    extensions,
-                )
-                && let Some(spare) = spare
-            {
-                last = sent.detached().or(last);
-                request = spare;
+                (place, now) = (None, clock::now());
                 continue;
             }
-            self.remember(&sent, &decision);
-            match (decision, spare) {
-                (Decision::Wait { until, hint, .. }, Some(spare)) => {
-                    last = sent.detached();
-                    place = left.place;
-                    drop(left.permit);
-                    // Where the server named a moment, the gate keeps it for the whole scope.
-                    if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
-                        self.wait(until).await;
+            if let Some(permit) = &mut permit {
+                permit.sent(now);
+            }
+            let may_repeat = self.leg_attempts().saturating_add(1) < self.policy().max_attempts();
+            let armed = self.arm(&mut request, extensions);
+            let attempt = next.clone().run(request, extensions);
+            let outcome = match self.cut_off {
+                Some(deadline) => clock::until(deadline, attempt).await,
+                None => Some(attempt.await),
+            };
+            let sent = match outcome {
+                Some(Ok(response)) if !is_error(response.status()) => {
+                    return Ok(self.succeeded(response, permit, span));
+                }
+                outcome => self.came_back(outcome, armed),
+            };
+            match Box::pin(self.judge(sent, permit, spare, may_repeat, &mut last, extensions, span)).await {
+                Step::Return(outcome) => return outcome,
+                Step::Repeat(again) => (request, place) = *again,
+            }
+            now = clock::now();
+        }
+    }
+
+    /// Asks for the permit to send, where there is a gate.
+    fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
+        Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
+    }
+
+    /// Waits at the gate; `now` becomes the moment at which that ends.
+    async fn queue(
+        &mut self,
+        ticket: Ticket,
+        now: &mut Instant,
+    ) -> std::result::Result<Option<Permit>, Refusal> {
+        self.tell_queued(ticket.predicted().time);
+        let start = clock::now();
+        let granted = ticket.await;
+        *now = clock::now();
+        self.count_wait(now.saturating_duration_since(start));
+        granted.map(Some)
+    }
+
+    /// What to do about an attempt that did not end in success; waits, where that is to send it again.
+    async fn judge(
+        &mut self,
+        sent: Sent,
+        permit: Option<Permit>,
+        spare: Option<Request>,
+        may_repeat: bool,
+        last: &mut Option<Sent>,
+        extensions: &Extensions,
+        span: &Span,
+    ) -> Step {
+        let at = clock::now();
+        let sent = self.read(sent, at).await;
+        let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
+        let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
+        self.tell(&sent, &decision, at);
+        let booked = self.booked(permit.as_ref(), &sent);
+        let left = self.leave(permit, &sent, &decision, at);
+        self.publish(booked, &sent, at).await;
+        if let Decision::SpillOver(reason) = &decision {
+            let copy = spare.as_ref().filter(|_| sent.is_refusal());
+            if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
+                && let Some(spare) = spare
+            {
+                keep_response(last, sent);
+                return Step::Repeat(Box::new((spare, None)));
+            }
+        }
+        self.remember(&sent, &decision);
+        match (decision, spare) {
+            (Decision::Wait { until, hint, .. }, Some(spare)) => {
+                keep_response(last, sent);
+                drop(left.permit);
+                // Where the server named a moment, the gate keeps it for the whole scope.
+                if left.place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
+                    self.wait(until).await;
+                }
+                Step::Repeat(Box::new((spare, left.place)))
+            }
+            (Decision::SpillOver(reason), spare) => {
+                observe::close(span, self.attempts, &Decision::SpillOver(reason));
+                Step::Return(match (sent, spare) {
+                    // No connection to a target is no error of the caller's.
+                    (Sent::Failed(_), Some(request)) => {
+                        self.turned_away(reason, None, request, last.take(), span)
                     }
-                    request = spare;
-                }
-                (Decision::SpillOver(reason), spare) => {
-                    observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                    return match (sent, spare) {
-                        // No connection to a target is no error of the caller's.
-                        (Sent::Failed(_), Some(request)) => {
-                            self.turned_away(reason, None, request, last, span)
-                        }
-                        (sent, spare) => self.spill_over(reason, sent, spare),
-                    };
-                }
-                (decision, _) => {
-                    observe::close(span, self.attempts, &decision);
-                    return self.hand_on(sent, left.permit);
-                }
+                    (sent, spare) => self.spill_over(reason, sent, spare),
+                })
+            }
+            (decision, _) => {
+                observe::close(span, self.attempts, &decision);
+                Step::Return(self.hand_on(sent, left.permit))
             }
         }
     }
 
-    /// Waits at the gate, where there is one.
-    ///
-    /// No permit where the gate can hold no more scopes: the call then goes by its own advice alone.
-    async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
-        let Some(entry) = &self.entry else { return Ok(None) };
-        let granted = match entry.reserve(place, self.deadline) {
-            Reserve::Granted(permit) => Ok(permit),
-            Reserve::Refused(refusal) => Err(refusal),
-            Reserve::Queued(ticket) => {
-                self.tell_queued(ticket.predicted().time);
-                let start = clock::now();
-                let granted = ticket.await;
-                self.count_wait(clock::since(start));
-                granted
-            }
-        };
-        match granted {
-            Ok(mut permit) => {
-                permit.sent(clock::now());
-                Ok(Some(permit))
-            }
-            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
-            Err(refusal) => Err(refusal),
+    /// What a fleet is to be given back of an attempt.
+    fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
+        let is_refusal = sent.reading().is_some_and(entry::is_refusal);
+        self.entry
+            .as_ref()
+            .zip(permit.filter(|_| is_refusal))
+            .and_then(|(entry, permit)| entry.booking(permit))
+    }
+
+    /// Tells a fleet of a refusal, where there is one.
+    async fn publish(&self, booked: Option<StoreRequest>, sent: &Sent, at: Instant) {
+        if let (Some(entry), Some(booked)) = (&self.entry, booked) {
+            let advised = sent.reading().and_then(Reading::hint).map(Hint::wait).unwrap_or_default();
+            entry.publish(booked, advised.saturating_sub(clock::since(at))).await;
         }
     }
 
@@ -214,63 +284,64 @@ impl<'a> LogicalCall<'a> {
         let Some(permit) = permit else { return Left::default() };
         match sent {
             Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
-            Sent::Read(read) if invites_retry(read.1.status()) => entry::taken(permit, None, at),
-            Sent::Read(_) | Sent::Plain(..) => entry::taken(permit, sent.reading(), at),
-            Sent::Failed(_) | Sent::CutOff => Left::default(),
+            Sent::Read(read) => {
+                let mut permit = permit;
+                let reading = (!invites_retry(read.1.status())).then_some(&read.1);
+                entry::taken(&mut permit, reading, at);
+                Left { permit: Some(permit), place: None }
+            }
+            Sent::Unread(_) | Sent::Failed(_) | Sent::CutOff => Left::default(),
         }
     }
 
-    async fn send(&mut self, mut request: Request, extensions: &mut Extensions, next: Next<'_>) -> Sent {
+    /// Counts an attempt and makes its request one that is sent only once.
+    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
-        let (mut mark, mut sealed) = (None, None);
         if self.shared.guarded {
-            extensions.insert(mark.insert(AttemptMark::new(&self.report)).clone());
+            let mark = AttemptMark::new(&self.report);
+            extensions.insert(mark.clone());
+            Armed::Marked(mark)
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            sealed = Some(seal(&mut request));
-        }
-        let attempt = next.run(request, extensions);
-        let outcome = match self.cut_off {
-            Some(deadline) => clock::until(deadline, attempt).await,
-            None => Some(attempt.await),
-        };
-        match outcome {
-            Some(Ok(response)) => {
-                if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                Sent::Plain(response, None)
-            }
-            Some(Err(error)) => Sent::Failed(match (mark, sealed) {
-                (Some(mark), _) => mark.explain(error),
-                (None, Some(sealed)) => {
-                    let (error, conflict) = sealed.explain(error);
-                    if let Some(conflict) = conflict {
-                        self.shared.conflict(conflict, &self.report);
-                    }
-                    error
-                }
-                (None, None) => error,
-            }),
-            None => Sent::CutOff,
+            Armed::Sealed(seal(request, &self.run))
+        } else {
+            Armed::Not
         }
     }
 
-    /// Reads a response: one that may be a refusal with its body, any other where somebody learns from it.
+    /// Takes in what came of an attempt, if not a success.
+    fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
+        match (outcome, armed) {
+            (None, _) => Sent::CutOff,
+            (Some(Ok(response)), _) => {
+                self.note_proxy(&response);
+                Sent::Unread(response)
+            }
+            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
+            (Some(Err(error)), Armed::Sealed(sealed)) => {
+                let (error, conflict) = sealed.explain(error);
+                if let Some(conflict) = conflict {
+                    self.shared.conflict(conflict, &self.report);
+                }
+                Sent::Failed(error)
+            }
+            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
+        }
+    }
+
+    pub(super) fn note_proxy(&self, response: &Response) {
+        if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
+            self.shared.conflict(conflict, &self.report);
+        }
+    }
+
+    /// Reads a response that may be a refusal, with its body.
     async fn read(&self, sent: Sent, at: Instant) -> Sent {
-        let Sent::Plain(response, _) = sent else { return sent };
+        let Sent::Unread(response) = sent else { return sent };
         let received_at = clock::wall_clock();
         let status = response.status();
-        let is_error = status.is_client_error() || status.is_server_error();
-        if !is_error && self.entry.is_none() && self.seen_as.is_none() {
-            return Sent::Plain(response, None);
-        }
         let profile = self.profile_of(&response);
-        if !is_error {
-            let reading = Reading::with_profile(profile, status, response.headers(), None, received_at);
-            return Sent::Plain(response, Some(Box::new(reading)));
-        }
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
             Peeked::read(response, MAX_BODY, patience).await
@@ -282,9 +353,19 @@ impl<'a> LogicalCall<'a> {
         Sent::Read(Box::new((peeked, reading)))
     }
 
+    /// Reads a success, where somebody learns from it.
+    pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
+        if self.entry.is_none() && self.seen_as.is_none() {
+            return None;
+        }
+        let (status, headers) = (response.status(), response.headers());
+        let profile = self.profile_of(response);
+        Some(Reading::with_profile(profile, status, headers, None, clock::wall_clock()))
+    }
+
     fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
         let outcome = match sent {
-            Sent::Plain(..) => return Decision::Admit,
+            Sent::Unread(_) => return Decision::Admit,
             Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
             Sent::Read(read) => Outcome::Response(&read.1),
             Sent::Failed(error) => match replay::failure(error) {
@@ -314,7 +395,7 @@ impl<'a> LogicalCall<'a> {
     fn remember(&self, sent: &Sent, decision: &Decision) {
         let excused = match sent {
             _ if matches!(decision, Decision::SpillOver(_)) => return self.run.gave_up(),
-            Sent::Plain(..) => return self.run.succeeded(),
+            Sent::Unread(_) => true,
             Sent::Read(read) => !invites_retry(read.1.status()),
             Sent::Failed(error) => replay::failure(error) == Failure::Permanent,
             Sent::CutOff => false,
@@ -334,4 +415,30 @@ impl<'a> LogicalCall<'a> {
         self.waited = self.waited.saturating_add(waited);
         self.report.waited_for(waited);
     }
+}
+
+/// How an attempt is kept from being sent twice.
+enum Armed {
+    /// The guard at the inner end sees to it.
+    Marked(AttemptMark),
+    Sealed(Seal),
+    Not,
+}
+
+/// What comes after an attempt.
+enum Step {
+    Return(Result<Response>),
+    /// The copy of the request, and the right to return to the front.
+    Repeat(Box<(Request, Option<Place>)>),
+}
+
+/// Keeps what is worth keeping of an attempt: its response, which no failure to connect replaces.
+fn keep_response(last: &mut Option<Sent>, sent: Sent) {
+    if last.is_none() || !matches!(sent, Sent::Failed(_)) {
+        *last = sent.detached();
+    }
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }

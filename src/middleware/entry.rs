@@ -8,13 +8,12 @@ use reqwest::Request;
 
 use super::Shared;
 use crate::body::Held;
-use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey};
-use crate::observe::CallReport;
+use crate::gate::{
+    Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
+};
 use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, Reading};
-use crate::scope::default_scope;
 use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
@@ -42,7 +41,8 @@ impl Entry {
             (Some(scope), _) => scope.clone(),
             (None, Some(scope_by)) => scope_by(request),
             (None, None) => {
-                default_scope(request, shared.profile_of(request.url().host_str().unwrap_or_default()))
+                let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
+                shared.recent_scopes.scope_of(request, profile)
             }
         };
         let estimate = extensions.get::<TokenEstimate>().copied();
@@ -56,6 +56,17 @@ impl Entry {
         Some(Self { gate, scope, cost, priority })
     }
 
+    /// Asks at `now` for the permit to send, to be had by `deadline`.
+    pub(super) fn reserve(&self, place: Option<Place>, deadline: Instant, now: Instant) -> Reserve {
+        let deadline = Some(deadline);
+        match place {
+            Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
+            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
+        }
+    }
+}
+
+impl Entry {
     pub(super) const fn scope(&self) -> &ScopeKey {
         &self.scope
     }
@@ -74,14 +85,22 @@ impl Entry {
         self.gate.look(scope, self.cost, self.priority, now)
     }
 
-    /// Asks for the permit to send, to be had by `deadline`.
-    pub(super) fn reserve(&self, place: Option<Place>, deadline: Instant) -> Reserve {
-        let now = clock::now();
-        let deadline = Some(deadline);
-        match place {
-            Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
-        }
+    /// Whether a store is to be asked as well.
+    pub(super) fn is_of_a_fleet(&self) -> bool {
+        self.gate.has_store()
+    }
+
+    /// Books the call in the store of its fleet.
+    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
+        self.gate.book(&self.scope, permit, deadline).await
+    }
+
+    pub(super) fn booking(&self, permit: &Permit) -> Option<StoreRequest> {
+        self.gate.booking(permit)
+    }
+
+    pub(super) async fn publish(&self, booked: StoreRequest, wait: Duration) {
+        self.gate.publish(&self.scope, booked, wait).await;
     }
 }
 
@@ -91,13 +110,12 @@ pub(super) fn is_refusal(reading: &Reading) -> bool {
 }
 
 /// Tells the gate of a response that is no refusal.
-pub(super) fn taken(mut permit: Permit, reading: Option<&Reading>, at: Instant) -> Left {
+pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant) {
     if let Some(reading) = reading {
         // A service that spilled the call over by itself states the limits of another deployment.
         let elsewhere = reading.native_spill_over().is_some_and(|native| native.spilled_over);
         permit.observe(if elsewhere { &[] } else { reading.limits() }, at);
     }
-    Left { permit: Some(permit), place: None }
 }
 
 /// Tells the gate of a refusal for want of capacity.
@@ -127,13 +145,11 @@ pub(super) const fn reason(refusal: &Refusal) -> Reason {
 /// A call's permit in its response's body.
 pub(super) struct InBody {
     ledger: Arc<Ledger>,
-    scanner: Option<UsageScanner>,
+    scanner: Option<Box<UsageScanner>>,
 }
 
 impl InBody {
-    pub(super) fn new(permit: Permit, report: &CallReport, scanner: Option<UsageScanner>) -> Self {
-        let ledger = Arc::new(Ledger::new(permit));
-        report.holds(Arc::clone(&ledger));
+    pub(super) const fn new(ledger: Arc<Ledger>, scanner: Option<Box<UsageScanner>>) -> Self {
         Self { ledger, scanner }
     }
 }
@@ -147,7 +163,7 @@ impl Held for InBody {
 
     fn end(&mut self, cleanly: bool) {
         // A stream that was cut off understates what it took; the estimate is nearer.
-        if cleanly && let Some(usage) = self.scanner.take().and_then(UsageScanner::finish) {
+        if cleanly && let Some(usage) = self.scanner.take().and_then(|scanner| scanner.finish()) {
             self.ledger.settle(usage);
         }
         self.ledger.end(cleanly);

@@ -1,21 +1,23 @@
 //! The way of a call over several deployments: which one it is with, and where it goes from there.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::Extensions;
+use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
+use reqwest_middleware::Result;
+use tracing::Span;
 
 use super::call::LogicalCall;
-use super::entry::{self, Entry};
+use super::entry::Entry;
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Reason;
 use crate::gate::{Refusal, ScopeKey};
 use crate::observe;
-use crate::ownership::invites_retry;
 use crate::policy::AdmissionPolicy;
-use crate::reading::Profile;
+use crate::reading::{Profile, Reading};
 use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target};
 
 /// The way of one call.
@@ -54,6 +56,8 @@ pub(super) enum Turn<'a> {
     Sent(&'a Sent),
     /// The gate did not let the call go.
     Refused(&'a Refusal),
+    /// With an answer for the caller.
+    Answered(StatusCode, Option<&'a Reading>),
     /// A router said so, or the request is none for this deployment.
     Unasked,
 }
@@ -133,21 +137,44 @@ impl LogicalCall<'_> {
         self.target().is_none_or(|target| target.rewrite.apply(request).is_ok())
     }
 
-    /// Takes note of what came of an attempt: for the shares of refusals, and for the way back to the primary.
-    pub(super) fn note(&mut self, sent: &Sent) {
-        let Some(legs) = &mut self.legs else { return };
-        let refused = match sent {
-            Sent::Plain(..) => false,
-            Sent::Read(read) if entry::is_refusal(&read.1) => true,
-            Sent::Read(read) if !invites_retry(read.1.status()) => false,
-            Sent::Read(_) | Sent::Failed(_) | Sent::CutOff => return,
-        };
+    /// Takes note of an answer, for the shares of refusals and for the way back to the primary.
+    pub(super) fn note(&mut self, refused: Option<bool>) {
+        let (Some(legs), Some(refused)) = (&mut self.legs, refused) else { return };
         legs.routes.recent(legs.at).note(refused);
         if refused {
             legs.refusals = legs.refusals.saturating_add(1);
         } else if let Some(probe) = legs.probe.take() {
             probe.succeeded();
         }
+    }
+
+    /// An answer that is handed on: tells the report where it comes from.
+    pub(super) fn arrived(&mut self, status: StatusCode, reading: Option<&Reading>) {
+        if let Some(native) = reading.and_then(Reading::native_spill_over) {
+            self.native_spill_over(native);
+        }
+        if self.legs.as_ref().is_some_and(|legs| !legs.done.is_empty()) {
+            self.end_leg(None, Turn::Answered(status, reading), clock::now());
+            let legs = self.finished_legs();
+            self.report.went(legs);
+        }
+    }
+
+    /// A call that its deployment does not get: goes on with the next, or back to the caller.
+    pub(super) fn leave_unsent(
+        &mut self,
+        reason: Reason,
+        turn: Turn<'_>,
+        request: Request,
+        last: &mut Option<Sent>,
+        extensions: &Extensions,
+        span: &Span,
+    ) -> ControlFlow<Result<Response>, Request> {
+        if self.onward(reason, turn, Some(&request), extensions) {
+            return ControlFlow::Continue(request);
+        }
+        let wait = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
+        ControlFlow::Break(self.turned_away(reason, wait, request, last.take(), span))
     }
 
     /// What is left of the budget, where it is enough to begin a leg with.
@@ -204,6 +231,10 @@ impl LogicalCall<'_> {
                 report.advised_wait = Some(refusal.wait);
                 report.retry_at = clock::wall_clock().checked_add(refusal.wait);
             }
+            Turn::Answered(status, reading) => {
+                report = report.with_reading(reading);
+                report.status = Some(status);
+            }
             Turn::Unasked => {}
         }
         let refused = matches!(turn, Turn::Sent(_)) && closes_the_primary(reason);
@@ -240,16 +271,8 @@ impl LogicalCall<'_> {
         observe::routed(&from, &target.name, reason);
     }
 
-    /// The legs of the call, the one that it ends with included; none where it never left the primary.
-    pub(super) fn finished_legs(&mut self, reason: Option<Reason>, turn: Turn<'_>) -> Vec<LegReport> {
-        match &self.legs {
-            Some(legs) if legs.at.is_some() || !legs.done.is_empty() => {}
-            _ => return Vec::new(),
-        }
-        // A leg that nobody takes on from has been written down as it was given up.
-        if reason.is_none() {
-            self.end_leg(None, turn, clock::now());
-        }
+    /// The legs of the call, each written down as it ended.
+    pub(super) fn finished_legs(&mut self) -> Vec<LegReport> {
         self.legs.as_mut().map(|legs| std::mem::take(&mut legs.done)).unwrap_or_default()
     }
 }

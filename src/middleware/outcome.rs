@@ -1,5 +1,6 @@
 //! How a decision is told, and how a call ends.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,12 @@ use reqwest_middleware::{Error, Result};
 use tracing::Span;
 
 use super::call::LogicalCall;
-use super::entry::InBody;
-use super::legs::Turn;
+use super::entry::{self, InBody};
 use super::sent::Sent;
 use crate::body::hold;
 use crate::clock;
 use crate::decision::{Decision, Reason};
-use crate::gate::Permit;
+use crate::gate::{Ledger, Permit};
 use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::policy::OnSpill;
 use crate::reading::{Hint, NativeSpillOver, Reading};
@@ -82,46 +82,67 @@ impl LogicalCall<'_> {
         }
     }
 
+    /// Takes in a success and gives it to the caller; its body holds the permit.
+    pub(super) fn succeeded(&mut self, response: Response, permit: Option<Permit>, span: &Span) -> Response {
+        self.note_proxy(&response);
+        let reading = self.read_success(&response);
+        if observe::is_heard(self.shared.observer.as_ref()) {
+            self.emit(&DecisionEvent {
+                status: Some(response.status()),
+                request_id: reading.as_ref().and_then(Reading::request_id),
+                ..self.event(&Decision::Admit)
+            });
+        }
+        self.run.succeeded();
+        self.note(Some(false));
+        self.arrived(response.status(), reading.as_ref());
+        observe::close(span, self.attempts, &Decision::Admit);
+        let permit = permit.map(|mut permit| {
+            entry::taken(&mut permit, reading.as_ref(), clock::now());
+            permit
+        });
+        let request_id = reading.and_then(|reading| reading.request_id);
+        let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
+        self.report.succeeded(response.status(), request_id, ledger.clone());
+        self.finish(response, ledger)
+    }
+
     /// Gives the outcome to the caller as it is; its body holds the permit.
-    pub(super) fn hand_on(mut self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
-        let legs = self.finished_legs(None, Turn::Sent(&sent));
-        self.report.went(legs);
-        if let Some(native) = sent.reading().and_then(Reading::native_spill_over) {
-            self.native_spill_over(native);
+    pub(super) fn hand_on(&mut self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
+        if let Some(status) = sent.status() {
+            self.arrived(status, sent.reading());
         }
         let response = match sent {
-            Sent::Plain(response, _) => response,
+            Sent::Unread(response) => response,
             Sent::Read(read) => read.0.into_response(),
             Sent::Failed(error) => return Err(error),
             Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff, None),
         };
-        let mut response = match permit {
-            Some(permit) => {
-                let scanner = if self.shared.settle_from_usage {
-                    UsageScanner::for_content_type(response.headers().get(http::header::CONTENT_TYPE))
-                } else {
-                    None
-                };
-                hold(response, InBody::new(permit, &self.report, scanner))
+        let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
+        if let Some(ledger) = &ledger {
+            self.report.holds(Arc::clone(ledger));
+        }
+        Ok(self.finish(response, ledger))
+    }
+
+    /// Lets the body hold on to the account, and puts the report in.
+    fn finish(&self, response: Response, ledger: Option<Arc<Ledger>>) -> Response {
+        let mut response = match ledger {
+            Some(ledger) => {
+                let usage = self.shared.settle_from_usage;
+                let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
+                let scanner = UsageScanner::for_content_type(media).map(Box::new);
+                hold(response, InBody::new(ledger, scanner))
             }
             None => response,
         };
-        response.extensions_mut().insert(self.report);
-        Ok(response)
+        response.extensions_mut().insert(self.report.clone());
+        response
     }
 
-    /// A service that spilled the call over by itself, or tried to.
-    fn native_spill_over(&self, native: &NativeSpillOver) {
-        self.report.spilled_over_natively(native);
-        if native.spilled_over && !self.is_probe {
-            self.shared.native_spill_overs.fetch_add(1, Ordering::Relaxed);
-            observe::native_spill_over();
-        }
-    }
-
-    /// Gives the call back that its deployment does not take in time; `last` is what came of its last attempt, if any.
+    /// Gives the call back that the gate does not let go in time; `last` is what came of its last attempt, if any.
     pub(super) fn turned_away(
-        mut self,
+        &mut self,
         reason: Reason,
         wait: Option<Duration>,
         request: Request,
@@ -137,20 +158,30 @@ impl LogicalCall<'_> {
         }
         let expected = wait.map(|wait| (wait, clock::wall_clock()));
         let mut signal = SpillOver::unsent(reason, self.attempts, self.waited, request, expected);
-        signal.went(self.finished_legs(Some(reason), Turn::Unasked));
-        self.report.went(signal.legs().to_vec());
+        let legs = self.finished_legs();
+        self.report.went(legs.clone());
+        signal.went(legs);
         self.report.spilled_over(signal.clone());
         Err(Error::middleware(signal))
     }
 
+    /// Tells of a service that spilled the call over by itself, or tried to.
+    pub(super) fn native_spill_over(&self, native: &NativeSpillOver) {
+        self.report.spilled_over_natively(native);
+        if native.spilled_over && !self.is_probe {
+            self.shared.native_spill_overs.fetch_add(1, Ordering::Relaxed);
+            observe::native_spill_over();
+        }
+    }
+
     /// Gives the call up with what came of its last attempt, and with the request where there is a copy.
     pub(super) fn spill_over(
-        mut self,
+        &mut self,
         reason: Reason,
         sent: Sent,
         spare: Option<Request>,
     ) -> Result<Response> {
-        let legs = self.finished_legs(Some(reason), Turn::Sent(&sent));
+        let legs = self.finished_legs();
         if let Some(native) = sent.reading().and_then(Reading::native_spill_over) {
             self.native_spill_over(native);
         }
@@ -164,7 +195,7 @@ impl LogicalCall<'_> {
             }
             // The error of another layer is the caller's as it is.
             Sent::Failed(error) => return Err(error),
-            Sent::Plain(..) | Sent::CutOff => {
+            Sent::Unread(_) | Sent::CutOff => {
                 (SpillOver::without_response(reason, self.attempts, self.waited), None)
             }
         };
@@ -176,7 +207,7 @@ impl LogicalCall<'_> {
             (OnSpill::Response, Some(peeked)) => {
                 let mut response = peeked.into_response();
                 response.extensions_mut().insert(signal);
-                response.extensions_mut().insert(self.report);
+                response.extensions_mut().insert(self.report.clone());
                 Ok(response)
             }
             (OnSpill::Error | OnSpill::Response, _) => Err(Error::middleware(signal)),

@@ -6,6 +6,7 @@ use reqwest_middleware::Error;
 
 use crate::clock::Chance;
 use crate::decision::Failure;
+use crate::ownership::find;
 use crate::policy::AdmissionPolicy;
 
 /// [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
@@ -13,7 +14,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Whether processing `request` twice is harmless; gives it an `Idempotency-Key` where the policy says so.
 pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, chance: &Chance) -> bool {
-    if request.method().is_idempotent() || request.headers().contains_key(IDEMPOTENCY_KEY) {
+    if request.method().is_idempotent() || find(request.headers(), IDEMPOTENCY_KEY.as_str()).is_some() {
         return true;
     }
     if !policy.mint_idempotency_key() {

@@ -12,6 +12,7 @@ use super::sent::Sent;
 use crate::clock;
 use crate::decision::{Decision, Reason};
 use crate::gate::{Look, Priority, ScopeKey};
+use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 use crate::spill::{
     CallAttributes, Choice, DeploymentState, PRIMARY, RouteCall, Stage, Standing, usual_target,
@@ -73,7 +74,11 @@ impl LogicalCall<'_> {
         extensions: &Extensions,
         at: Instant,
     ) -> Decision {
-        self.note(sent);
+        self.note(match sent {
+            Sent::Read(read) if entry::is_refusal(&read.1) => Some(true),
+            Sent::Read(read) if !invites_retry(read.1.status()) => Some(false),
+            Sent::Unread(_) | Sent::Read(_) | Sent::Failed(_) | Sent::CutOff => None,
+        });
         let (Some(legs), Sent::Read(read), Some(spare)) = (&self.legs, sent, spare) else { return decision };
         let Decision::Wait { wait, .. } = &decision else { return decision };
         let failed = legs.refusals.saturating_sub(1);
@@ -127,7 +132,7 @@ impl LogicalCall<'_> {
         let wait = match turn {
             Turn::Sent(sent) => sent.reading().and_then(Reading::hint).map(Hint::wait),
             Turn::Refused(refusal) => Some(refusal.wait),
-            Turn::Unasked => None,
+            Turn::Answered(..) | Turn::Unasked => None,
         };
         let call = self.as_seen(legs, Stage::Spill, extensions, Some(reason), wait, now);
         let (primary, targets) = self.states(legs, candidates, now);

@@ -9,10 +9,10 @@ use crate::body::Peeked;
 use crate::decision::Failure;
 use crate::reading::Reading;
 
-/// What came of one attempt.
+/// What came of one attempt, if not a success.
 pub(super) enum Sent {
-    /// A response that needs no decision; read where somebody learns from it.
-    Plain(Response, Option<Box<Reading>>),
+    /// A response that may be a refusal, not looked at yet.
+    Unread(Response),
     /// A response that may be a refusal.
     Read(Box<(Peeked, Reading)>),
     Failed(Error),
@@ -29,7 +29,7 @@ impl Sent {
                 Some(Self::Read(read))
             }
             Self::Failed(error) => Some(Self::Failed(error)),
-            Self::Plain(..) | Self::CutOff => None,
+            Self::Unread(_) | Self::CutOff => None,
         }
     }
 
@@ -40,7 +40,7 @@ impl Sent {
 
     pub(super) fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Plain(response, _) => Some(response.status()),
+            Self::Unread(response) => Some(response.status()),
             Self::Read(read) => Some(read.1.status()),
             Self::Failed(_) | Self::CutOff => None,
         }
@@ -50,15 +50,14 @@ impl Sent {
         match self {
             Self::Failed(error) => Some(replay::failure(error)),
             Self::CutOff => Some(Failure::Unknown),
-            Self::Plain(..) | Self::Read(_) => None,
+            Self::Unread(_) | Self::Read(_) => None,
         }
     }
 
     pub(super) fn reading(&self) -> Option<&Reading> {
         match self {
-            Self::Plain(_, reading) => reading.as_deref(),
             Self::Read(read) => Some(&read.1),
-            Self::Failed(_) | Self::CutOff => None,
+            Self::Unread(_) | Self::Failed(_) | Self::CutOff => None,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The report of one logical call.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
@@ -30,20 +31,58 @@ use crate::spill::{LegReport, Quiet, SpillOver};
 /// Cloning is cheap and clones share the report. Pass a new one to each call: a report that is used again goes on
 /// counting.
 #[derive(Debug, Clone, Default)]
-pub struct CallReport(Arc<Mutex<Inner>>);
+pub struct CallReport(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    attempts: AtomicU32,
+    inner: Mutex<Inner>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
-    attempts: u32,
     waited: Duration,
-    /// The newest attempt, apart from the others so that a call of one attempt allocates nothing for it.
-    newest: Option<AttemptReport>,
+    /// Apart from the others, so that a call of one attempt allocates nothing for it.
+    newest: Newest,
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
     conflicts: Vec<RetryConflict>,
     ledger: Option<Arc<Ledger>>,
+    /// What few calls have.
+    way: Option<Box<Way>>,
+}
+
+/// The way of a call beyond the deployment that the caller asked.
+#[derive(Debug, Default)]
+struct Way {
     legs: Vec<LegReport>,
     native: Quiet,
+}
+
+/// The newest attempt. Most calls are one success, of which a report is made only if somebody asks.
+#[derive(Debug, Default)]
+enum Newest {
+    #[default]
+    None,
+    Success(StatusCode, Option<HeaderValue>),
+    Other(Box<AttemptReport>),
+}
+
+impl Newest {
+    fn report(&self) -> Option<AttemptReport> {
+        match self {
+            Self::None => None,
+            Self::Success(status, request_id) => Some(AttemptReport {
+                status: Some(*status),
+                failure: None,
+                request_id: request_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned),
+                hint: None,
+                decision: Decision::Admit,
+                wait: None,
+            }),
+            Self::Other(report) => Some(AttemptReport::clone(report)),
+        }
+    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -67,6 +106,15 @@ pub struct AttemptReport {
     pub wait: Option<Duration>,
 }
 
+impl Inner {
+    fn push(&mut self, newest: Newest) {
+        let earlier = std::mem::replace(&mut self.newest, newest);
+        if self.earlier.len() < MAX_DETAILS.saturating_sub(1) {
+            self.earlier.extend(earlier.report());
+        }
+    }
+}
+
 impl CallReport {
     /// An empty report.
     #[must_use]
@@ -77,7 +125,7 @@ impl CallReport {
     /// How many times the request was sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
-        self.lock().attempts
+        self.0.attempts.load(Ordering::Relaxed)
     }
 
     /// How long the call has waited between attempts.
@@ -90,7 +138,7 @@ impl CallReport {
     #[must_use]
     pub fn details(&self) -> Vec<AttemptReport> {
         let inner = self.lock();
-        inner.earlier.iter().chain(&inner.newest).cloned().collect()
+        inner.earlier.iter().cloned().chain(inner.newest.report()).collect()
     }
 
     /// The request ids of all attempts whose responses had one.
@@ -102,7 +150,7 @@ impl CallReport {
     /// The newest decision.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        self.lock().newest.as_ref().map(|newest| newest.decision.clone())
+        self.lock().newest.report().map(|newest| newest.decision)
     }
 
     /// The signal, if the call was spilled over.
@@ -121,34 +169,6 @@ impl CallReport {
         ledger.is_some_and(|ledger| ledger.settle(usage))
     }
 
-    /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
-    /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
-    #[must_use]
-    pub fn legs(&self) -> Vec<LegReport> {
-        self.lock().legs.clone()
-    }
-
-    /// The marks of a service that spilled the call over by itself, or tried to
-    /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
-    #[must_use]
-    pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
-        self.lock().native.0.clone()
-    }
-
-    pub(crate) fn went(&self, legs: Vec<LegReport>) {
-        if !legs.is_empty() {
-            self.lock().legs = legs;
-        }
-    }
-
-    pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().native = Quiet(Some(native.clone()));
-    }
-
-    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
-        self.lock().ledger = Some(ledger);
-    }
-
     /// What showed itself of other layers that retry.
     #[must_use]
     pub fn conflicts(&self) -> Vec<RetryConflict> {
@@ -163,17 +183,53 @@ impl CallReport {
     }
 
     pub(crate) fn sent(&self) {
+        self.0.attempts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An attempt came to a success, whose body holds what `ledger` accounts for.
+    pub(crate) fn succeeded(
+        &self,
+        status: StatusCode,
+        request_id: Option<HeaderValue>,
+        ledger: Option<Arc<Ledger>>,
+    ) {
         let mut inner = self.lock();
-        inner.attempts = inner.attempts.saturating_add(1);
+        inner.push(Newest::Success(status, request_id));
+        if ledger.is_some() {
+            inner.ledger = ledger;
+        }
     }
 
     pub(crate) fn decided(&self, attempt: AttemptReport) {
-        let mut inner = self.lock();
-        if let Some(earlier) = inner.newest.replace(attempt)
-            && inner.earlier.len() < MAX_DETAILS.saturating_sub(1)
-        {
-            inner.earlier.push(earlier);
+        self.lock().push(Newest::Other(Box::new(attempt)));
+    }
+
+    /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
+    /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
+    #[must_use]
+    pub fn legs(&self) -> Vec<LegReport> {
+        self.lock().way.as_ref().map(|way| way.legs.clone()).unwrap_or_default()
+    }
+
+    /// The marks of a service that spilled the call over by itself, or tried to
+    /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
+    #[must_use]
+    pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
+        self.lock().way.as_ref().and_then(|way| way.native.0.clone())
+    }
+
+    pub(crate) fn went(&self, legs: Vec<LegReport>) {
+        if !legs.is_empty() {
+            self.lock().way.get_or_insert_default().legs = legs;
         }
+    }
+
+    pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
+        self.lock().way.get_or_insert_default().native = Quiet(Some(native.clone()));
+    }
+
+    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
+        self.lock().ledger = Some(ledger);
     }
 
     pub(crate) fn waited_for(&self, wait: Duration) {
@@ -187,6 +243,6 @@ impl CallReport {
 
     /// A report is worth nothing if one panic makes all later ones panic.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,7 +33,8 @@ impl AttemptMark {
 
     /// Adds the conflict to an error that a layer made of it, so that the caller finds it.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        let hidden = self.seen.stopped.load(Ordering::Acquire) && RetryConflict::in_error(&error).is_none();
+        let hidden = self.seen.stopped.load(Ordering::Acquire)
+            && crate::error_chain::in_middleware_error::<RetryConflict>(&error).is_none();
         match error {
             Error::Middleware(error) if hidden => {
                 Error::Middleware(error.context(RetryConflict::new(ConflictKind::RepeatedAttempt)))

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -10,30 +10,39 @@ use http_body::{Frame, SizeHint};
 use reqwest::{Body, Request};
 use reqwest_middleware::Error;
 
-use super::{ConflictKind, RetryConflict};
+use super::{CallCell, ConflictKind, RetryConflict, Run};
 
 /// Makes `request` one that cannot be copied: `try_clone()` returns `None`.
 ///
 /// The wire is unchanged. What it costs: 307 and 308 redirects of a request with a body are not followed, the replay of
 /// HTTP/2 requests that the server says it never looked at is lost, and inner layers see no `body.as_bytes()`.
-pub(crate) fn seal(request: &mut Request) -> Seal {
-    let touched = Arc::new(AtomicBool::new(false));
+pub(crate) fn seal(request: &mut Request, run: &Run) -> Seal {
+    let touched = Touched(Arc::clone(&run.state));
+    touched.0.touched.store(false, Ordering::Relaxed);
     let body = request.body_mut().take().unwrap_or_default();
-    *request.body_mut() = Some(Body::wrap(SealedBody { body, touched: Arc::clone(&touched) }));
+    *request.body_mut() = Some(Body::wrap(SealedBody { body, touched: touched.clone() }));
     Seal { touched }
 }
 
 /// Knows whether a sealed request has come as far as the client.
 #[derive(Debug)]
 pub(crate) struct Seal {
-    touched: Arc<AtomicBool>,
+    touched: Touched,
 }
+
+/// Whether the request of the newest attempt has come as far as the client: kept with the call, which is there anyway.
+///
+/// The body of an earlier attempt may be let go late and speak for the newest. That costs an explanation, no more.
+#[derive(Debug, Clone)]
+struct Touched(Arc<CallCell>);
 
 impl Seal {
     /// Adds the conflict to an error of a layer that wanted a copy before anything was sent.
     pub(crate) fn explain(&self, error: Error) -> (Error, Option<RetryConflict>) {
         match error {
-            Error::Middleware(error) if !self.touched.load(Ordering::Relaxed) && wants_a_copy(&error) => {
+            Error::Middleware(error)
+                if !self.touched.0.touched.load(Ordering::Relaxed) && wants_a_copy(&error) =>
+            {
                 let conflict = RetryConflict::new(ConflictKind::CopiedAttempt);
                 (Error::Middleware(error.context(conflict.clone())), Some(conflict))
             }
@@ -50,12 +59,12 @@ fn wants_a_copy(error: &impl std::fmt::Display) -> bool {
 
 struct SealedBody {
     body: Body,
-    touched: Arc<AtomicBool>,
+    touched: Touched,
 }
 
 impl SealedBody {
     fn touch(&self) {
-        self.touched.store(true, Ordering::Relaxed);
+        self.touched.0.touched.store(true, Ordering::Relaxed);
     }
 }
 

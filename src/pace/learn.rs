@@ -6,6 +6,7 @@ use super::anchor::Refused;
 use super::cost::PACED;
 use super::level::Observation;
 use super::number::{LONGEST, duration, float};
+use super::window::tightest;
 use super::{Pace, Sent};
 use crate::reading::ServiceLimit;
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -25,17 +26,25 @@ impl Pace {
     /// The level follows `min(B, remaining + r·(now − sent − one way)) − (cost sent since)`; down at once, up by a
     /// quarter of the difference. Observations older than the last one are left out. Where a server has less than
     /// 5 % of its limit left, calls are paced before it refuses; above 10 % no longer.
+    ///
+    /// Of a window that [resets at once](ServiceLimit::resets_at_once) no more is sent than it has left, until it resets;
+    /// for a second where nobody says when that is, and for an hour at most.
     pub fn observe(&mut self, sent: &Sent, limits: &[ServiceLimit], now: Instant) {
         let at = self.tick(now);
         self.shortest_trip = self.shortest_trip.min((at - sent.at).max(0.0));
+        let windows = limits.iter().any(|limit| limit.resets_at_once);
         let one_way = (0.5 * self.shortest_trip).min(LONGEST_ONE_WAY);
         for ((unit, name), (cost, before)) in
             self.units.iter_mut().zip(PACED).zip(sent.cost.into_iter().zip(sent.before))
         {
             unit.pacer.succeeded();
-            let Some(limit) = shortest_window(limits, name) else { continue };
             let sent_after = (unit.pacer.sent() - before - cost).max(0.0);
-            let seen = Observation { limit, sent_at: sent.at, now: at, sent_after, one_way };
+            let observed = |limit| Observation { limit, sent_at: sent.at, now: at, sent_after, one_way };
+            if windows && let Some(limit) = tightest(limits, name) {
+                unit.window.observe(&observed(limit));
+            }
+            let Some(limit) = shortest_window(limits, name) else { continue };
+            let seen = observed(limit);
             let Some(server) = unit.level.observe(&seen) else { continue };
             let (Some(stated), Some(rate)) = (limit.limit, unit.level.learned_rate()) else { continue };
             let stated = float(stated);

@@ -73,6 +73,8 @@ pub(crate) struct Level {
     /// What is in force: the lower of configured and learned.
     bucket: Option<Bucket>,
     level: f64,
+    /// The level of the configured bucket alone: what a server has left does not raise the operator's limit.
+    own: f64,
     refilled: f64,
 }
 
@@ -105,10 +107,12 @@ impl Level {
     /// Sets or removes the configured limit; an infinite one is none.
     pub(crate) fn configure(&mut self, per_minute: f64, now: f64) {
         self.refill(now);
+        let known = self.bucket.map(|_| self.level);
         self.configured = per_minute.is_finite().then(|| {
             let capacity = per_minute.clamp(1.0, LARGEST_LIMIT);
             Bucket { capacity, rate: capacity / USUAL_WINDOW }
         });
+        self.own = self.configured.map_or(0.0, |own| known.unwrap_or(own.capacity).min(own.capacity));
         self.combine(now);
     }
 
@@ -118,6 +122,9 @@ impl Level {
         if elapsed > 0.0 {
             if let Some(bucket) = self.bucket {
                 self.level = (self.level + elapsed * bucket.rate).min(bucket.capacity);
+            }
+            if let Some(own) = self.configured {
+                self.own = (self.own + elapsed * own.rate).min(own.capacity);
             }
             self.refilled = now;
         }
@@ -146,6 +153,9 @@ impl Level {
         if let Some(bucket) = self.bucket {
             self.level = (self.level + amount).min(bucket.capacity).max(-DEEPEST * bucket.capacity);
         }
+        if let Some(own) = self.configured {
+            self.own = (self.own + amount).min(own.capacity).max(-DEEPEST * own.capacity);
+        }
     }
 
     /// Learns from what a response states; returns the server's level as it must be now, if that is told.
@@ -173,6 +183,9 @@ impl Level {
         } else {
             self.level += UPWARD * (target - self.level);
         }
+        if self.configured.is_some() {
+            self.level = self.level.min(self.own);
+        }
         Some(server)
     }
 
@@ -183,9 +196,21 @@ impl Level {
             return (believed(window.as_secs_f64()), true);
         }
         let earlier = self.learned.filter(|learned| learned.window_known);
-        let used = remaining
-            .filter(|left| *left < DERIVABLE * capacity)
-            .zip(limit.reset.filter(|reset| *reset > Duration::ZERO));
+        let reset = limit.reset.filter(|reset| *reset > Duration::ZERO);
+        if let Some(reset) = reset.filter(|_| limit.resets_at_once) {
+            // What is left of a fixed window is its whole length near its beginning, and less than that later.
+            let left = believed(reset.as_secs_f64());
+            let fresh = remaining.is_some_and(|left| left >= DERIVABLE * capacity);
+            let window = match earlier {
+                Some(known) if fresh && left < known.window => {
+                    known.window + WINDOW_GAIN * (left - known.window)
+                }
+                Some(known) => known.window.max(left),
+                None => left,
+            };
+            return (window, true);
+        }
+        let used = remaining.filter(|left| *left < DERIVABLE * capacity).zip(reset);
         match (used, earlier) {
             (Some((left, reset)), earlier) => {
                 let derived = believed(reset.as_secs_f64() * capacity / (capacity - left));

@@ -123,6 +123,6 @@ impl ServiceLimit {
     /// A service limit of which only the unit is known; for callers that read responses themselves.
     #[must_use]
     pub const fn new(unit: QuotaUnit) -> Self {
-        Self { unit, window: None, limit: None, remaining: None, reset: None }
+        Self { unit, window: None, limit: None, remaining: None, reset: None, resets_at_once: false }
     }
 }

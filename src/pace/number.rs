@@ -37,6 +37,13 @@ pub(crate) fn duration(seconds: f64) -> Duration {
     }
 }
 
+/// Seconds as a duration in whole microseconds, rounded up: a wait that is told to somebody else must not be too short.
+pub(crate) fn wait_of(seconds: f64) -> Duration {
+    let micros = seconds.min(LONGEST.as_secs_f64()) * 1e6;
+    // What is below a nanosecond is the rounding of the arithmetic.
+    Duration::from_micros(whole((micros - 1e-3).ceil()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,6 +26,8 @@ pub struct UnitState {
     pub origin: Option<LimitOrigin>,
     /// The capacity of the server as refusals imply it, in units per second.
     pub learned_capacity: Option<f64>,
+    /// What is left of a fixed window until it resets, in units.
+    pub window_left: Option<f64>,
     /// Whether calls are being let go one after another.
     pub is_pacing: bool,
     /// The mean cost of a call, in units.
@@ -74,6 +76,7 @@ impl Pace {
                         Origin::Headers => LimitOrigin::Headers,
                     }),
                     learned_capacity: unit.pacer.capacity(),
+                    window_left: unit.window.left(at),
                     is_pacing: unit.pacer.is_pacing(),
                     mean_cost: unit.pacer.mean(),
                 }
@@ -96,6 +99,9 @@ impl Pace {
                     QuotaUnit::OutputTokens => room.output = least(room.output, whole(level)),
                     _ => {}
                 }
+            }
+            if let (Some(left), QuotaUnit::Requests) = (state.window_left, state.unit) {
+                room.calls = least(room.calls, whole(left));
             }
             // Little's law: calls in flight = calls a second × seconds a call takes.
             let rate = match (state.rate, state.learned_capacity) {

@@ -103,6 +103,7 @@ impl<'h> Fields<'h> {
             _ => {}
         }
         if (text.ends_with("id") || text == "cf-ray")
+            && self.request_id.is_none_or(|(known, _)| known > 0)
             && let Some(rank) = REQUEST_IDS.iter().position(|id| *id == text)
             && self.request_id.is_none_or(|(known, _)| rank < known)
             && mark(value).is_some()

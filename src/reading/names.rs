@@ -51,18 +51,39 @@ pub(super) struct FieldName {
 
 /// Whether a name may be one of these; cheap, for every field of every response passes here.
 pub(super) fn may_be_limit(name: &str) -> bool {
-    // Both `limit` and `remaining` have their `m` in third place.
-    let mut rest = name.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if matches!(
-            (first, tail),
-            (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
-        ) {
-            return true;
+    if name.starts_with("x-ratelimit-") {
+        return true;
+    }
+    // Both `limit` and `remaining` have an `m`, and most names have none.
+    if has_m(name.as_bytes()) {
+        let mut rest = name.as_bytes();
+        while let [first, tail @ ..] = rest {
+            if matches!(
+                (first, tail),
+                (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
+            ) {
+                return true;
+            }
+            rest = tail;
         }
-        rest = tail;
     }
     name.starts_with("anthropic-priority-")
+}
+
+/// Whether there is an `m` (eight bytes at a time: the bit trick marks the bytes that are zero).
+fn has_m(name: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    let in_word = |word: &[u8; 8]| {
+        let difference = u64::from_ne_bytes(*word) ^ (ONES.wrapping_mul(0x6d));
+        difference.wrapping_sub(ONES) & !difference & TOPS != 0
+    };
+    let (words, rest) = name.as_chunks::<8>();
+    match name.last_chunk::<8>() {
+        // The last word overlaps the one before it, so that no single bytes are left.
+        Some(last) => in_word(last) || words.iter().any(in_word),
+        None => rest.contains(&b'm'),
+    }
 }
 
 /// What a word of a name may be.
@@ -104,13 +125,8 @@ fn word(text: &[u8]) -> Word {
     }
 }
 
-/// Reads a name that passed [`may_be_limit`].
-pub(super) fn field_name(name: &str) -> Option<FieldName> {
-    frequent_name(name.as_bytes()).or_else(|| any_name(name))
-}
-
 /// The names that most responses with limits have, without taking them apart.
-fn frequent_name(name: &[u8]) -> Option<FieldName> {
+pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
     const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
     const REQUESTS: (QuotaUnit, u64, bool) =
         (QuotaUnit::Requests, FAMILY.wrapping_add(hash(b"requests")), true);
@@ -132,7 +148,8 @@ fn frequent_name(name: &[u8]) -> Option<FieldName> {
     Some(FieldName { part, unit, window: None, key, unit_named, millis: false, family: true })
 }
 
-fn any_name(name: &str) -> Option<FieldName> {
+/// Reads a name that passed [`may_be_limit`].
+pub(super) fn any_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
     let mut last = Word::Other;

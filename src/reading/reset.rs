@@ -10,8 +10,8 @@ use http::{HeaderName, HeaderValue};
 use field::{MAX_MEMBERS, ReadPart, used_of_limit};
 pub(super) use field::{Reset, read_reset};
 
-use super::names::{FieldName, Part, field_name, hash};
-use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, count};
+use super::names::{FieldName, Part, any_name, frequent_name, hash};
+use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, count, plain_count};
 use super::vendor::{BareReset, Profile};
 use super::{MAX_LIMITS, ServiceLimit};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -149,15 +149,35 @@ impl<'h> Buckets<'h> {
     pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
         let text = name.as_str();
         let value = value.as_bytes().trim_ascii();
+        let frequent = frequent_name(text.as_bytes());
+        // The usual field, a well-known name over a bare count, is none of the special ones.
+        if let Some(field) = &frequent
+            && field.part != Part::Reset
+            && let Some(count) = plain_count(value)
+        {
+            if let Some(bucket) = self.named_bucket(field) {
+                bucket.note_count(field.part, count);
+            }
+            return;
+        }
         if self.note_special(name, text, value, clock).is_some() {
             return;
         }
-        let Some(field) = field_name(text) else { return };
+        let Some(field) = frequent.or_else(|| any_name(text)) else { return };
         // A word in common with the families means something only beside a number.
         if value.len() > super::MAX_FIELD {
             return;
         }
         self.note_field(&field, name, value, clock);
+    }
+
+    /// The bucket that a field's name says it belongs to.
+    fn named_bucket(&mut self, field: &FieldName) -> Option<&mut Bucket<'h>> {
+        let bucket = self.bucket(field.key, field.unit)?;
+        bucket.unit_named |= field.unit_named;
+        bucket.family |= field.family || field.part != Part::Limit;
+        bucket.window = bucket.window.or(field.window);
+        Some(bucket)
     }
 
     fn note_field(
@@ -168,18 +188,15 @@ impl<'h> Buckets<'h> {
         clock: &Clock<'_>,
     ) -> Option<()> {
         let read = ReadPart::of(field, value, clock)?;
-        let bucket = self.bucket(field.key, field.unit)?;
-        bucket.unit_named |= field.unit_named;
-        bucket.family |= field.family || field.part != Part::Limit;
-        bucket.window = bucket.window.or(field.window);
+        let bucket = self.named_bucket(field)?;
         match read {
             ReadPart::Limit(limit, window) => {
-                bucket.limit = Some(bucket.limit.map_or(limit, |known| known.min(limit)));
+                bucket.note_count(Part::Limit, limit);
                 bucket.window = bucket.window.or(window);
             }
             ReadPart::Used(used, limit) => bucket.note_used(used, limit),
             ReadPart::Remaining(remaining, window) => {
-                bucket.remaining = Some(bucket.remaining.map_or(remaining, |known| known.min(remaining)));
+                bucket.note_count(Part::Remaining, remaining);
                 bucket.window = bucket.window.or(window);
             }
             ReadPart::Reset(rank, reset) => bucket.note_reset(rank, reset, name, clock),
@@ -245,6 +262,12 @@ impl<'h> Buckets<'h> {
 }
 
 impl<'h> Bucket<'h> {
+    /// Takes in a limit or what remains of it; of several the least counts.
+    fn note_count(&mut self, part: Part, count: Count) {
+        let place = if part == Part::Limit { &mut self.limit } else { &mut self.remaining };
+        *place = Some(place.map_or(count, |known| known.min(count)));
+    }
+
     fn note_used(&mut self, used: Count, limit: Count) {
         self.limit = Some(limit);
         let left = limit.whole().saturating_sub(used.whole());
@@ -316,6 +339,7 @@ impl Buckets<'_> {
                     limit: known(bucket.limit),
                     remaining,
                     reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
+                    resets_at_once: !bucket.unit_named,
                 }
             })
             .collect()

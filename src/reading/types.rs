@@ -99,6 +99,9 @@ pub struct ServiceLimit {
     pub remaining: Option<u64>,
     /// The time until the window resets or the bucket is full, counted from receipt.
     pub reset: Option<Duration>,
+    /// Whether nothing comes back before `reset` and then all of it does, as in a fixed window. Taken for so where the fields
+    /// name no unit; services that count requests and tokens apart refill all the time.
+    pub resets_at_once: bool,
 }
 
 /// The marks of a service that spilled a request over by itself (Azure OpenAI's native spill-over).

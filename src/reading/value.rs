@@ -15,7 +15,7 @@ use http::header::{AGE, DATE};
 
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal};
+pub(super) use number::{Count, Decimal, count, decimal, plain_count, scan_decimal};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -83,6 +83,11 @@ impl Stated {
         Self::at(scaled.checked_div(divisor)?)
     }
 
+    /// A duration in Go's notation, of which the first number has been read already.
+    pub(super) fn go(first: (Decimal, &[u8])) -> Option<Self> {
+        duration::go_from(first).and_then(Self::delay)
+    }
+
     /// Reads any of the grammars.
     pub(super) fn parse(value: &[u8], unit: BareUnit, received_at: SystemTime) -> Option<Self> {
         let value = value.trim_ascii();
@@ -90,11 +95,9 @@ impl Stated {
             return None;
         }
         match value.first()? {
-            b'0'..=b'9' | b'.' => match decimal(value) {
-                Some(number) => Self::number(number, unit),
-                None => duration::go(value)
-                    .and_then(Self::delay)
-                    .or_else(|| date::rfc3339(value).and_then(Self::at)),
+            b'0'..=b'9' | b'.' => match scan_decimal(value)? {
+                (number, []) => Self::number(number, unit),
+                first => Self::go(first).or_else(|| date::rfc3339(value).and_then(Self::at)),
             },
             b'P' | b'p' => duration::iso8601(value).and_then(Self::delay),
             b'A'..=b'Z' | b'a'..=b'z' => date::http_date(value, received_at).and_then(Self::at),

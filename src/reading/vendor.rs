@@ -45,6 +45,8 @@ pub struct Profile {
     pub(super) spent_window_is_wait: bool,
     /// Whether a limit per day whose name says nothing else is a long-lived quota, reset at an unknown moment.
     pub(super) daily_is_quota: bool,
+    /// Whether limits are counted per model, which the `model` field of the request's body names.
+    pub(crate) limits_by_model: bool,
     /// The least wait that the documentation asks for where a response advises none.
     pub(super) backoff_floor: Option<Duration>,
 }

@@ -1,5 +1,13 @@
 use super::*;
 
+fn field_name(name: &str) -> Option<FieldName> {
+    let whole = any_name(name);
+    if let Some(frequent) = frequent_name(name.as_bytes()) {
+        assert_eq!(whole, Some(frequent), "{name}: the short way says the same");
+    }
+    whole
+}
+
 fn read(name: &str) -> FieldName {
     assert!(may_be_limit(name), "{name}");
     field_name(name).unwrap_or_else(|| panic!("{name}"))

@@ -2,29 +2,15 @@
 
 use jiff::fmt::temporal::SpanParser;
 
-use super::number::{decimal, scan_decimal};
+use super::number::{Decimal, decimal, scan_decimal};
 
+const MICROSECOND: u128 = 1_000;
+const MILLISECOND: u128 = 1_000_000;
 const SECOND: u128 = super::NANOS_PER_SEC;
 const MINUTE: u128 = 60 * SECOND;
 const HOUR: u128 = 60 * MINUTE;
 const DAY: u128 = 24 * HOUR;
 const WEEK: u128 = 7 * DAY;
-
-/// The units of Go's [`time.ParseDuration`] and, beyond Go, days. The longer spelling stands before its prefix, or
-/// `120ms` would be two hours. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one byte.
-///
-/// [`time.ParseDuration`]: https://pkg.go.dev/time#ParseDuration
-const GO_UNITS: [(&[u8], u128); 9] = [
-    (b"ms", 1_000_000),
-    (b"us", 1_000),
-    (b"\xC2\xB5s", 1_000),
-    (b"\xCE\xBCs", 1_000),
-    (b"\xB5s", 1_000),
-    (b"ns", 1),
-    (b"m", MINUTE),
-    (b"h", HOUR),
-    (b"d", DAY),
-];
 
 /// The units that sentences spell out.
 const WORD_UNITS: [(&[u8], u128); 12] = [
@@ -45,14 +31,38 @@ const WORD_UNITS: [(&[u8], u128); 12] = [
 const DAY_UNITS: [(&[u8], u128); 6] =
     [(b"hrs", HOUR), (b"hr", HOUR), (b"days", DAY), (b"day", DAY), (b"weeks", WEEK), (b"week", WEEK)];
 
-fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
-    let listed = GO_UNITS.iter().find_map(|(unit, nanos)| Some((*nanos, rest.strip_prefix(*unit)?)));
-    listed.or_else(|| Some((SECOND, rest.strip_prefix(b"s")?)))
+/// The units of Go's [`time.ParseDuration`] and, beyond Go, days. The longer spelling stands before its prefix, or
+/// `120ms` would be two hours. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one byte.
+///
+/// [`time.ParseDuration`]: https://pkg.go.dev/time#ParseDuration
+const fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
+    Some(match rest {
+        [b'm', b's', tail @ ..] => (MILLISECOND, tail),
+        [b'u', b's', tail @ ..]
+        | [0xC2, 0xB5, b's', tail @ ..]
+        | [0xCE, 0xBC, b's', tail @ ..]
+        | [0xB5, b's', tail @ ..] => (MICROSECOND, tail),
+        [b'n', b's', tail @ ..] => (1, tail),
+        [b's', tail @ ..] => (SECOND, tail),
+        [b'm', tail @ ..] => (MINUTE, tail),
+        [b'h', tail @ ..] => (HOUR, tail),
+        [b'd', tail @ ..] => (DAY, tail),
+        _ => return None,
+    })
 }
 
 fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
-    // The usual unit takes no division of 128 bits.
-    let nanos = if unit == SECOND { number } else { number.checked_mul(unit)?.div_ceil(SECOND) };
+    let nanos = match unit {
+        SECOND => number,
+        // A division of 128 bits is a slow library call; the usual number fits into 64.
+        MILLISECOND => match u64::try_from(number) {
+            Ok(number) => u128::from(number.div_ceil(1_000)),
+            Err(_) => number.div_ceil(1_000),
+        },
+        MINUTE => number.checked_mul(60)?,
+        HOUR => number.checked_mul(3_600)?,
+        _ => number.checked_mul(unit)?.div_ceil(SECOND),
+    };
     total.checked_add(nanos)
 }
 
@@ -60,16 +70,19 @@ fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
 /// in any order and add up; every number needs its unit.
 ///
 /// [`Duration`]: https://protobuf.dev/reference/protobuf/google.protobuf/#duration
-pub(super) fn go(bytes: &[u8]) -> Option<u128> {
+///
+/// Takes the first number as it has been read already, with what follows it.
+pub(super) fn go_from(first: (Decimal, &[u8])) -> Option<u128> {
     let mut total = 0;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (number, tail) = scan_decimal(rest)?;
-        let (unit, tail) = go_unit(tail)?;
+    let (mut number, mut rest) = first;
+    loop {
+        let (unit, tail) = go_unit(rest)?;
         total = add(total, number.nanos(), unit)?;
-        rest = tail;
+        if tail.is_empty() {
+            return Some(total);
+        }
+        (number, rest) = scan_decimal(tail)?;
     }
-    (!bytes.is_empty()).then_some(total)
 }
 
 /// The duration that lower-case prose begins with: `7m12s`, `33 seconds`, `1 hour and 30 minutes`.
@@ -148,6 +161,10 @@ pub(in crate::reading) fn timespan(bytes: &[u8]) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn go(bytes: &[u8]) -> Option<u128> {
+        go_from(scan_decimal(bytes)?)
+    }
 
     const MS: u128 = 1_000_000;
 

@@ -20,6 +20,10 @@ impl Decimal {
 pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])> {
     let (word, mut rest) = scan_word(bytes);
     let mut digits = rest.len() < bytes.len();
+    // The usual number is short and whole: nothing to scale by division, nothing that could overflow.
+    if digits && !matches!(rest, [b'.' | b'0'..=b'9', ..]) {
+        return Some((Decimal(u128::from(word).wrapping_mul(super::NANOS_PER_SEC)), rest));
+    }
     let mut whole = u128::from(word);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         whole = whole.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
@@ -107,6 +111,14 @@ impl Count {
 
     pub(in crate::reading) const fn of(whole: u64) -> Self {
         Self { negative: false, whole, fraction: false }
+    }
+}
+
+/// Reads a count of digits alone, and not too many of them: what nearly all counts are.
+pub(in crate::reading) fn plain_count(bytes: &[u8]) -> Option<Count> {
+    match scan_word(bytes) {
+        (whole, []) if !bytes.is_empty() => Some(Count::of(whole)),
+        _ => None,
     }
 }
 

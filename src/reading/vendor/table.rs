@@ -81,6 +81,7 @@ const PLAIN: Profile = Profile {
     zero_limit: None,
     spent_window_is_wait: false,
     daily_is_quota: false,
+    limits_by_model: false,
     backoff_floor: None,
 };
 
@@ -88,16 +89,21 @@ const fn plain(name: &'static str, hosts: &'static [&'static str]) -> Profile {
     Profile { name, hosts, ..PLAIN }
 }
 
+/// A vendor that counts limits per model, of which nothing else is to be said.
+const fn by_model(name: &'static str, hosts: &'static [&'static str]) -> Profile {
+    Profile { limits_by_model: true, ..plain(name, hosts) }
+}
+
 pub(super) static VENDORS: &[Profile] = &[
-    plain("openai", &["api.openai.com"]),
-    plain("anthropic", &["api.anthropic.com"]),
-    plain("groq", &["api.groq.com"]),
-    plain("together", &["api.together.xyz", "api.together.ai"]),
-    plain("fireworks", &["api.fireworks.ai"]),
+    by_model("openai", &["api.openai.com"]),
+    by_model("anthropic", &["api.anthropic.com"]),
+    by_model("groq", &["api.groq.com"]),
+    by_model("together", &["api.together.xyz", "api.together.ai"]),
+    by_model("fireworks", &["api.fireworks.ai"]),
     plain("replicate", &["api.replicate.com"]),
     plain("deepseek", &["api.deepseek.com"]),
-    plain("nvidia", &["integrate.api.nvidia.com"]),
-    plain("openrouter", &["openrouter.ai"]),
+    by_model("nvidia", &["integrate.api.nvidia.com"]),
+    by_model("openrouter", &["openrouter.ai"]),
     plain("huggingface", &["huggingface.co"]),
     plain("llm7", &["api.llm7.io"]),
     Profile {
@@ -109,6 +115,7 @@ pub(super) static VENDORS: &[Profile] = &[
             "models.ai.azure.com",
         ],
         bare_reset: BareReset::ByRenewalPeriod,
+        limits_by_model: true,
         ..PLAIN
     },
     plain("azure-cosmos", &["documents.azure.com", "cosmos.azure.com"]),
@@ -129,12 +136,13 @@ pub(super) static VENDORS: &[Profile] = &[
     // https://ai.google.dev/gemini-api/docs/rate-limits, https://cloud.google.com/apis/design/errors
     plain("gemini", &["googleapis.com"]),
     // The requests-per-minute window of the older gateway counts tokens "by size"; its names say so themselves.
-    plain("mistral", &["api.mistral.ai"]),
+    by_model("mistral", &["api.mistral.ai"]),
     plain("cohere", &["api.cohere.com", "api.cohere.ai"]),
     // "x-should-retry: false" comes with the failure that clears soonest, a full shared queue.
     Profile {
         name: "cerebras",
         hosts: &["api.cerebras.ai"],
+        limits_by_model: true,
         should_retry: None,
         units_by_code: &[
             ("requestquotaexceeded", Requests),
@@ -147,6 +155,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "xai",
         hosts: &["api.x.ai"],
+        limits_by_model: true,
         terminal_phrases: &["used all available credits", "monthly spending limit", "purchase more credits"],
         ..PLAIN
     },

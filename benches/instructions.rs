@@ -1,0 +1,158 @@
+//! Instructions per call of whole stacks, and of the parts of ours: `cargo bench --bench instructions`.
+//!
+//! Runs itself under valgrind's callgrind for each case, twice with different numbers of rounds, so that the start
+//! cancels out. Instructions, unlike nanoseconds, are the same on a busy machine. Without valgrind it says so and
+//! measures nothing.
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::StatusCode;
+use reqwest_admission::decision::{Call, Outcome, decide};
+use reqwest_admission::gate::{Gate, Priority, Reserve, ScopeKey};
+use reqwest_admission::jitter::Draw;
+use reqwest_admission::pace::{Cost, Limits, TokenEstimate, TokenUsage};
+use reqwest_admission::reading::Profile;
+use reqwest_admission::{AdmissionPolicy, Reading};
+
+#[path = "stack/mod.rs"]
+mod stack;
+
+use stack::{STACKS, SUCCESS, Stack};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const FEW: u32 = 200;
+const MANY: u32 = 1_200;
+
+/// Parts that are counted by themselves.
+const PARTS: [&str; 4] = ["read a 200", "decide a 429", "reserve + settle", "refusal"];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        ["--case", case, rounds] => run(case, rounds.parse()?),
+        _ if arguments.contains(&"--bench") => table(),
+        // `cargo test` only wants to see that the cases run.
+        _ => STACKS.iter().chain(&PARTS).try_for_each(|case| run(case, 1)),
+    }
+}
+
+fn table() -> Result<()> {
+    let found = Command::new("valgrind").arg("--version").output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        println!("valgrind is not there, so no instructions are counted; install it to run this bench");
+        return Ok(());
+    }
+    println!("{:20} {:>10} {:>10} {:>10}", "stack", "a call", "adds", "x retry");
+    let counts = STACKS.map(per_round);
+    let mut stacks = Vec::new();
+    for (name, count) in STACKS.iter().zip(counts) {
+        stacks.push((*name, count?));
+    }
+    let of = |name: &str| stacks.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, count)| *count);
+    let (bare, retry) = (of("bare"), of("retry"));
+    for (name, count) in &stacks {
+        let added = count - bare;
+        println!("{name:20} {count:10.0} {added:10.0} {:10.2}", added / (retry - bare));
+    }
+    for part in PARTS {
+        println!("{part:20} {:10.0}", per_round(part)?);
+    }
+    Ok(())
+}
+
+/// The instructions of one round of a case.
+fn per_round(case: &str) -> Result<f64> {
+    let (few, many) = (instructions(case, FEW)?, instructions(case, MANY)?);
+    Ok((many - few) / f64::from(MANY.saturating_sub(FEW)))
+}
+
+fn instructions(case: &str, rounds: u32) -> Result<f64> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args(["--case", case, &rounds.to_string()])
+        .output()?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    let collected = log.lines().find_map(|line| line.split_once("Collected : "));
+    match collected {
+        Some((_, count)) if output.status.success() => Ok(count.trim().parse()?),
+        _ => Err(log.into_owned().into()),
+    }
+}
+
+fn run(case: &str, rounds: u32) -> Result<()> {
+    match case {
+        "read a 200" => reading(rounds),
+        "decide a 429" => decision(rounds),
+        "reserve + settle" => reserving(rounds)?,
+        "refusal" => refusal(rounds)?,
+        stack => {
+            let stack = Stack::named(stack)?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                for _ in 0..rounds {
+                    black_box(stack.call().await?);
+                }
+                Ok::<_, Box<dyn Error>>(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn reading(rounds: u32) {
+    let headers = stack::headers(&SUCCESS);
+    let profile = Profile::for_host("api.openai.com");
+    for _ in 0..rounds {
+        let headers = black_box(&headers);
+        black_box(Reading::with_profile(profile, StatusCode::OK, headers, None, SystemTime::UNIX_EPOCH));
+    }
+}
+
+fn decision(rounds: u32) {
+    let headers = stack::headers(&[("retry-after", "7")]);
+    let reading = Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::UNIX_EPOCH);
+    let (policy, now) = (AdmissionPolicy::default(), Instant::now());
+    let call = Call::new(now.checked_add(Duration::from_secs(30)).unwrap_or(now));
+    for _ in 0..rounds {
+        let outcome = Outcome::Response(black_box(&reading));
+        black_box(decide(&policy, outcome, &call, now, Draw::ZERO));
+    }
+}
+
+fn reserving(rounds: u32) -> Result<()> {
+    let limits =
+        Limits::new().requests_per_minute(1_000_000_000_000).tokens_per_minute(1_000_000_000_000_000);
+    let gate = Gate::builder().limits(limits).build()?;
+    let scope = ScopeKey::new("https://api.example.com").credential(b"secret");
+    let (cost, now) = (Cost::from(TokenEstimate::new(1_000, 200)), Instant::now());
+    for _ in 0..rounds {
+        if let Reserve::Granted(mut permit) =
+            gate.reserve(black_box(&scope), cost, Priority::Normal, None, now)
+        {
+            permit.sent(now);
+            permit.settle(TokenUsage::new(900, 100), now);
+            permit.finish();
+        }
+    }
+    Ok(())
+}
+
+fn refusal(rounds: u32) -> Result<()> {
+    let gate = Gate::builder().limits(Limits::new().requests_per_minute(1)).build()?;
+    let scope = ScopeKey::new("https://api.example.com").credential(b"secret");
+    let now = Instant::now();
+    if let Reserve::Granted(mut permit) = gate.reserve(&scope, Cost::request(), Priority::Normal, None, now) {
+        permit.sent(now);
+    }
+    for _ in 0..rounds {
+        drop(black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::Normal, Some(now), now)));
+    }
+    Ok(())
+}
