@@ -37,6 +37,7 @@
 //! | [`RetryConflict`], [`verify_sole_owner`] | another layer that retries; a check for it at start-up |
 //! | [`AdmissionClient`], [`RetryConflict`], [`verify_sole_owner`], [`who_retries`] | one owner of repeats in a stack of layers |
 //! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
+//! | [`spill`], [`Deployment`], [`Deferred`] | other deployments that take a spilled call; tickets for a job queue |
 //! | [`gate`] | who may send, and when: scopes, cool-downs, permits, priorities |
 //! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
 //! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |

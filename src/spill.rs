@@ -1,5 +1,41 @@
-//! The spill-over signal: a call that the primary will not take in time, with everything the caller needs to send
-//! it elsewhere or park it.
+//! Spill-over: a call that the primary will not take in time goes to another deployment, comes back as a signal, or is
+//! parked for later.
+//!
+//! # Routes
+//!
+//! [`AdmissionBuilder::spill_to`](crate::AdmissionBuilder::spill_to) names the [`Deployment`]s that may take such a call.
+//! Unless a [`Router`] says otherwise,
+//!
+//! * a wait that fits into the latency budget, less a reserve for the spill-over, is honoured on the primary;
+//! * a call whose expected wait does not fit leaves: before it is sent where the gate knows, else after the refusal. So does
+//!   one whose honoured waits were in vain twice in a row;
+//! * once calls have left after a refusal, the first that the primary's gate lets go is the one probe; until it is answered,
+//!   others go where they are taken at once. Its success brings all back.
+//!
+//! One deadline holds over all legs. Each deployment is tried at most once per call, is held to its own scope at the gate, and
+//! has its own attempts. A call goes on only where law and evidence say that nothing was done about it: after a refusal before
+//! processing (429, 503 with advice, 529), or before it was sent; with a body that cannot be copied only the latter. Where
+//! the answer comes from another deployment, it is an ordinary response; its [`CallReport`](crate::CallReport::legs) says
+//! from where to where, why, and what each leg cost. Where the last deployment says no as well, the [`SpillOver`] has
+//! [all legs](SpillOver::legs).
+//!
+//! # When the service's own spill-over is better
+//!
+//! Azure OpenAI can [spill over by itself](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)
+//! from a provisioned deployment to a standard one of the same resource. It costs no extra round trip, needs no second
+//! credential and never waits; take it where every refusal had best leave at once and both are in one resource. Routes
+//! of one's own are for short waits that are worth honouring, for other regions, resources, accounts or vendors, for shares
+//! and priorities, and for one budget over all of it. Both may be in use: what the service spilled is reported
+//! ([`CallReport::native_spill_over`](crate::CallReport::native_spill_over)) and counted, and the limits that it then states are
+//! not taken for the primary's.
+//!
+//! # Parking
+//!
+//! [`SpillOver::into_deferred`] makes a [`Deferred`] ticket that a job queue can carry.
+//!
+//! # Cancel safety
+//!
+//! Dropping a call's future ends it on whichever leg it is. A probe that is dropped leaves the primary to the next call.
 
 mod away;
 mod credential;
@@ -10,18 +46,7 @@ mod rewrite;
 mod route;
 mod router;
 mod routes;
-
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
-
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
-use reqwest::{Request, Response};
-
-use crate::decision::Reason;
-use crate::error_chain;
-use crate::reading::{Hint, NativeSpillOver, Reading};
+mod signal;
 
 pub use credential::{Credential, InvalidCredential};
 pub use deferred::{Deferred, InvalidTicket, NotDeferrable};
@@ -29,6 +54,7 @@ pub use error::{RouteError, RouteProblem};
 pub use leg::LegReport;
 pub use route::Deployment;
 pub use router::{CallAttributes, Choice, DeploymentState, RouteCall, Router, Stage};
+pub use signal::SpillOver;
 
 pub(crate) use away::{Probe, Standing};
 pub(crate) use leg::Quiet;
@@ -38,314 +64,3 @@ pub(crate) use routes::{RouteSettings, Routes};
 
 /// What the deployment is called that the caller asked.
 pub(crate) const PRIMARY: &str = "primary";
-
-/// A call that was given up so that something else can take it.
-///
-/// By default `send()` returns it as an error, which outer layers do not retry; under
-/// [`OnSpill::Response`](crate::policy::OnSpill) it marks the server's last response. [`SpillOver::of`] finds it in
-/// both. Cloning is cheap.
-///
-/// Neither `Display` nor `Debug` shows headers, body, query or credentials.
-///
-/// ```
-/// # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> Result<(), reqwest_middleware::Error> {
-/// use reqwest_admission::SpillOver;
-///
-/// let outcome = client.get("https://api.example/v1/items").send().await;
-/// match SpillOver::of(&outcome) {
-///     Some(spill) => println!("{}; try again at {:?}", spill.reason(), spill.retry_at()),
-///     None => println!("{}", outcome?.status()),
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone)]
-pub struct SpillOver(Arc<Inner>);
-
-struct Inner {
-    reason: Reason,
-    attempts: u32,
-    waited: Duration,
-    last: Option<LastResponse>,
-    request: Mutex<Option<Request>>,
-    /// The wait that the gate expects, and from when.
-    expected: Option<(Duration, SystemTime)>,
-    possibly_processed: bool,
-    legs: Vec<LegReport>,
-    /// A copy of the request as the caller gave it, where there is one.
-    copy: Mutex<Option<Request>>,
-}
-
-/// What is kept of the last response.
-struct LastResponse {
-    reading: Reading,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl SpillOver {
-    pub(crate) fn after_response(
-        reason: Reason,
-        attempts: u32,
-        waited: Duration,
-        reading: Reading,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Self {
-        let last = Some(LastResponse { reading, headers, body });
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last,
-            request: Mutex::new(None),
-            expected: None,
-            possibly_processed: false,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
-    }
-
-    /// For an attempt that was cut off without a response.
-    pub(crate) fn without_response(reason: Reason, attempts: u32, waited: Duration) -> Self {
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last: None,
-            request: Mutex::new(None),
-            expected: None,
-            possibly_processed: true,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
-    }
-
-    /// For a call that the gate did not let go.
-    pub(crate) fn unsent(
-        reason: Reason,
-        attempts: u32,
-        waited: Duration,
-        request: Request,
-        expected: Option<(Duration, SystemTime)>,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last: None,
-            request: Mutex::new(Some(request)),
-            expected,
-            possibly_processed: false,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
-    }
-
-    /// The signal in the outcome of `send()`, if the call was spilled over.
-    ///
-    /// A layer outside of this middleware that wraps errors in a type of its own (reqwest-retry does) hides the
-    /// signal; a [`CallReport`](crate::CallReport) that the caller passed in still has it.
-    #[must_use]
-    pub fn of(outcome: &Result<Response, reqwest_middleware::Error>) -> Option<&Self> {
-        match outcome {
-            Ok(response) => response.extensions().get::<Self>(),
-            Err(error) => error_chain::in_middleware_error(error),
-        }
-    }
-
-    /// The signal in `error` or its causes, for errors that have been boxed or wrapped on their way, as by an SDK that
-    /// is built on a client with this middleware.
-    ///
-    /// ```
-    /// use reqwest_admission::SpillOver;
-    ///
-    /// fn is_spilled(error: &(dyn std::error::Error + 'static)) -> bool {
-    ///     SpillOver::find(error).is_some()
-    /// }
-    /// # assert!(!is_spilled(&std::fmt::Error));
-    /// ```
-    #[must_use]
-    pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
-        error_chain::find(error)
-    }
-
-    /// Why the call was given up.
-    #[must_use]
-    pub fn reason(&self) -> Reason {
-        self.0.reason
-    }
-
-    /// How many times the request was sent.
-    #[must_use]
-    pub fn attempts(&self) -> u32 {
-        self.0.attempts
-    }
-
-    /// How long the call waited between attempts.
-    #[must_use]
-    pub fn waited(&self) -> Duration {
-        self.0.waited
-    }
-
-    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the
-    /// wait that the gate expects.
-    #[must_use]
-    pub fn advised_wait(&self) -> Option<Duration> {
-        self.hint().map(Hint::wait).or(self.0.expected.map(|(wait, _)| wait))
-    }
-
-    /// The moment, by the local wall clock, at which the server takes the next request; `None` where it named none.
-    ///
-    /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
-    #[must_use]
-    pub fn retry_at(&self) -> Option<SystemTime> {
-        if let Some((wait, at)) = self.0.expected {
-            return at.checked_add(wait);
-        }
-        let reading = self.reading()?;
-        reading.received_at().checked_add(reading.hint()?.wait())
-    }
-
-    /// The last advice and its source.
-    #[must_use]
-    pub fn hint(&self) -> Option<&Hint> {
-        self.reading().and_then(Reading::hint)
-    }
-
-    /// What the last response said about capacity.
-    #[must_use]
-    pub fn reading(&self) -> Option<&Reading> {
-        self.0.last.as_ref().map(|last| &last.reading)
-    }
-
-    /// The last response's status; `None` where there was no response.
-    #[must_use]
-    pub fn status(&self) -> Option<StatusCode> {
-        self.reading().map(Reading::status)
-    }
-
-    /// The last response's headers.
-    #[must_use]
-    pub fn headers(&self) -> Option<&HeaderMap> {
-        self.0.last.as_ref().map(|last| &last.headers)
-    }
-
-    /// The last response's body, at most the first 64 KiB; empty where there was none.
-    #[must_use]
-    pub fn body(&self) -> &[u8] {
-        self.0.last.as_ref().map_or(&[], |last| &last.body)
-    }
-
-    /// The last response's request id, where it has a short and printable one.
-    #[must_use]
-    pub fn request_id(&self) -> Option<&str> {
-        self.reading().and_then(Reading::request_id)
-    }
-
-    /// Whether the server may have processed the request: an attempt was cut off by the latency budget before
-    /// a response came. Sending such a call elsewhere may do its work twice.
-    #[must_use]
-    pub fn possibly_processed(&self) -> bool {
-        self.0.possibly_processed
-    }
-
-    /// The call's way over several deployments, the one that gave it up last included; empty where there are no others
-    /// to go to.
-    #[must_use]
-    pub fn legs(&self) -> &[LegReport] {
-        &self.0.legs
-    }
-
-    /// The marks of a service that spilled the call over by itself, or tried to and says why it could not.
-    #[must_use]
-    pub fn native_spill_over(&self) -> Option<&NativeSpillOver> {
-        let of_legs = || self.0.legs.iter().rev().find_map(LegReport::native_spill_over);
-        self.reading().and_then(Reading::native_spill_over).or_else(of_legs)
-    }
-
-    pub(crate) fn went(&mut self, legs: Vec<LegReport>) {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.legs = legs;
-        }
-    }
-
-    /// Keeps a copy of the request for a ticket.
-    pub(crate) fn keep(&mut self, copy: Option<Request>) {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.copy = Mutex::new(copy);
-        }
-    }
-
-    /// Shows the request, where there is one or a copy of one.
-    fn with_request<T>(&self, show: impl FnOnce(&Request) -> T) -> Option<T> {
-        let unsent = self.0.request.lock().unwrap_or_else(PoisonError::into_inner);
-        let copy = self.0.copy.lock().unwrap_or_else(PoisonError::into_inner);
-        unsent.as_ref().or(copy.as_ref()).map(show)
-    }
-
-    /// The request, where it was never sent; the first caller gets it.
-    #[must_use]
-    pub fn take_request(&self) -> Option<Request> {
-        self.0.request.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl fmt::Display for SpillOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
-        if let Some(status) = self.status() {
-            write!(f, " (status {}", status.as_u16())?;
-            if let Some(hint) = self.hint() {
-                write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
-            }
-            write!(f, ")")?;
-        }
-        // What the service says about it stays with the accessor: it is the server's text.
-        if self.native_spill_over().is_some_and(|native| native.error.is_some()) {
-            write!(f, "; the service's own spill-over failed")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for SpillOver {}
-
-impl fmt::Debug for SpillOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpillOver")
-            .field("reason", &self.reason())
-            .field("attempts", &self.attempts())
-            .field("waited", &self.waited())
-            .field("status", &self.status())
-            .field("advised_wait", &self.advised_wait())
-            .field("request_id", &self.request_id())
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn neither_text_shows_headers_or_body() {
-        let headers: HeaderMap =
-            [(http::header::SET_COOKIE, HeaderValue::from_static("secret-cookie"))].into_iter().collect();
-        let reading = Reading::from_parts(
-            StatusCode::TOO_MANY_REQUESTS,
-            &headers,
-            Some(b"secret-body"),
-            SystemTime::UNIX_EPOCH,
-        );
-        let body = Bytes::from_static(b"secret-body");
-        let spill =
-            SpillOver::after_response(Reason::AttemptsExhausted, 3, Duration::ZERO, reading, headers, body);
-        for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
-            assert!(!text.contains("secret"), "{text}");
-        }
-        assert_eq!(spill.to_string(), "spilled over after 3 attempt(s): all attempts are used (status 429)");
-    }
-}
