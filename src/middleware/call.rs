@@ -136,19 +136,18 @@ impl<'a> LogicalCall<'a> {
                     continue;
                 }
             };
-            if let Some(permit) = &mut permit {
-                if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet()) {
-                    if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
-                        let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                        match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
-                            ControlFlow::Continue(same) => request = same,
-                            ControlFlow::Break(outcome) => return outcome,
-                        }
-                        (place, now) = (None, clock::now());
-                        continue;
+            let fleet = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet());
+            if let (Some(permit), Some(entry)) = (&mut permit, fleet) {
+                if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
+                    let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
+                    match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
+                        ControlFlow::Continue(same) => request = same,
+                        ControlFlow::Break(outcome) => return outcome,
                     }
-                    now = clock::now();
+                    (place, now) = (None, clock::now());
+                    continue;
                 }
+                now = clock::now();
             }
             // What the caller gave is kept, for another deployment or a ticket even after the last attempt; each deployment
             // gets its own form of it.
@@ -166,7 +165,6 @@ impl<'a> LogicalCall<'a> {
             if let Some(permit) = &mut permit {
                 permit.sent(now);
             }
-            let may_repeat = self.leg_attempts().saturating_add(1) < self.policy().max_attempts();
             let armed = self.arm(&mut request, extensions);
             let attempt = next.clone().run(request, extensions);
             let outcome = match self.cut_off {
@@ -179,7 +177,7 @@ impl<'a> LogicalCall<'a> {
                 }
                 outcome => self.came_back(outcome, armed),
             };
-            match Box::pin(self.judge(sent, permit, spare, may_repeat, &mut last, extensions, span)).await {
+            match Box::pin(self.judge(sent, permit, spare, &mut last, extensions, span)).await {
                 Step::Return(outcome) => return outcome,
                 Step::Repeat(again) => (request, place) = *again,
             }
@@ -212,13 +210,13 @@ impl<'a> LogicalCall<'a> {
         sent: Sent,
         permit: Option<Permit>,
         spare: Option<Request>,
-        may_repeat: bool,
         last: &mut Option<Sent>,
         extensions: &Extensions,
         span: &Span,
     ) -> Step {
         let at = clock::now();
         let sent = self.read(sent, at).await;
+        let may_repeat = self.leg_attempts() < self.policy().max_attempts();
         let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
         let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
         self.tell(&sent, &decision, at);
