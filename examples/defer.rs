@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example defer` starts a deployment on loopback that is closed for three seconds and sends it 40 calls with a
 //! budget of 500 ms. Each comes back as a spill-over at once and goes, as a [`Deferred`] ticket, into a queue of
-//! [apalis](https://docs.rs/apalis) in an SQLite file, to be run when the deployment opens. A worker, a process of its own,
+//! [apalis](https://docs.rs/apalis) in a file of `SQLite`, to be run when the deployment opens. A worker, a process of its own,
 //! is killed half way; another one goes on. No ticket holds the key: each worker sets its own. It fails where a claim of the
 //! summary does not hold.
 #![allow(clippy::arithmetic_side_effects, reason = "sums of short times and small counts")]

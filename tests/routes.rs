@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use reqwest_admission::{
     Admission, AdmissionBuilder, AdmissionPolicy, CallReport, Deployment, LatencyBudget, Reason, SpillOver,
@@ -90,7 +91,7 @@ async fn honoured_waits_in_vain_lead_to_the_standby() {
         let response = client.get(URL).with_extension(budget(20_000)).send().await.unwrap();
         let legs = response.extensions().get::<CallReport>().unwrap().legs();
         assert_eq!((legs[0].attempts(), legs[0].reason()), (sends, Some(Reason::WaitsFailed)));
-        assert_eq!(went(&origin).iter().filter(|host| *host == "primary").count(), sends as usize);
+        assert_eq!(u32::try_from(went(&origin).iter().filter(|host| *host == "primary").count()), Ok(sends));
         assert!(legs[0].waited() >= ms(100) * waits && legs[0].took() == legs[0].waited());
     }
 }
@@ -249,7 +250,8 @@ impl Bucket {
             self.level -= 1.0;
             return Answer::ok().after(ms(20));
         }
-        refused((((1.0 - self.level) / self.rate) * 1000.0).ceil() as u64).after(ms(5))
+        let wait = Duration::from_secs_f64((1.0 - self.level) / self.rate);
+        refused(u64::try_from(wait.as_micros().div_ceil(1000)).unwrap() + 1).after(ms(5))
     }
 }
 
