@@ -206,7 +206,10 @@ impl<'a> LogicalCall<'a> {
     /// What a fleet is to be given back of an attempt.
     fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
         let is_refusal = sent.reading().is_some_and(entry::is_refusal);
-        self.entry.as_ref().zip(permit.filter(|_| is_refusal)).and_then(|(entry, permit)| entry.booking(permit))
+        self.entry
+            .as_ref()
+            .zip(permit.filter(|_| is_refusal))
+            .and_then(|(entry, permit)| entry.booking(permit))
     }
 
     /// Tells a fleet of a refusal, where there is one.

@@ -9,7 +9,9 @@ use reqwest::Request;
 use super::Shared;
 use crate::body::Held;
 use crate::decision::{Decision, Reason};
-use crate::gate::{Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest};
+use crate::gate::{
+    Gate, Ledger, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
+};
 use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, Reading};
 use crate::usage::UsageScanner;
