@@ -50,6 +50,7 @@ pub(super) struct FieldName {
 }
 
 /// Whether a name may be one of these; cheap, for every field of every response passes here.
+#[inline]
 pub(super) fn may_be_limit(name: &str) -> bool {
     if name.starts_with("x-ratelimit-") {
         return true;
@@ -126,6 +127,7 @@ fn word(text: &[u8]) -> Word {
 }
 
 /// The names that most responses with limits have, without taking them apart.
+#[inline]
 pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
     const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
     const REQUESTS: (QuotaUnit, u64, bool) =
