@@ -18,6 +18,7 @@ use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
 
+mod attempt;
 mod builder;
 mod call;
 mod entry;

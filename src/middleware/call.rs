@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use http::{Extensions, StatusCode};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
+use super::attempt::is_error;
 use super::entry::{self, Entry, Left};
 use super::sent::Sent;
 use super::{Shared, replay};
@@ -16,7 +17,7 @@ use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
 use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::observe::{self, CallReport};
-use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, Seal, invites_retry, seal};
+use crate::ownership::{Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 use crate::reading::{Hint, MAX_BODY, Profile, Reading};
 
@@ -235,48 +236,6 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
-    /// Counts an attempt and makes its request one that is sent only once.
-    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
-        self.attempts = self.attempts.saturating_add(1);
-        self.run.attempt_started();
-        self.report.sent();
-        if self.shared.guarded {
-            let mark = AttemptMark::new(&self.report);
-            extensions.insert(mark.clone());
-            Armed::Marked(mark)
-        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            Armed::Sealed(seal(request, &self.run))
-        } else {
-            Armed::Not
-        }
-    }
-
-    /// Takes in what came of an attempt, if not a success.
-    fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
-        match (outcome, armed) {
-            (None, _) => Sent::CutOff,
-            (Some(Ok(response)), _) => {
-                self.note_proxy(&response);
-                Sent::Unread(response)
-            }
-            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
-            (Some(Err(error)), Armed::Sealed(sealed)) => {
-                let (error, conflict) = sealed.explain(error);
-                if let Some(conflict) = conflict {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                Sent::Failed(error)
-            }
-            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
-        }
-    }
-
-    pub(super) fn note_proxy(&self, response: &Response) {
-        if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
-            self.shared.conflict(conflict, &self.report);
-        }
-    }
-
     /// Reads a response that may be a refusal, with its body.
     async fn read(&self, sent: Sent, at: Instant) -> Sent {
         let Sent::Unread(response) = sent else { return sent };
@@ -356,21 +315,9 @@ impl<'a> LogicalCall<'a> {
     }
 }
 
-/// How an attempt is kept from being sent twice.
-enum Armed {
-    /// The guard at the inner end sees to it.
-    Marked(AttemptMark),
-    Sealed(Seal),
-    Not,
-}
-
 /// What comes after an attempt.
 enum Step {
     Return(Result<Response>),
     /// The copy of the request, the right to return to the front, and what is kept of the attempt.
     Repeat(Box<(Request, Option<Place>, Option<Sent>)>),
-}
-
-fn is_error(status: StatusCode) -> bool {
-    status.is_client_error() || status.is_server_error()
 }

@@ -98,7 +98,7 @@ impl LogicalCall<'_> {
             entry::taken(&mut permit, reading.as_ref(), clock::now());
             permit
         });
-        let request_id = reading.and_then(|reading| reading.request_id);
+        let request_id = reading.as_ref().and_then(|reading| reading.request_id.clone());
         let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
         self.report.succeeded(response.status(), request_id, ledger.clone());
         self.finish(response, ledger)
