@@ -60,7 +60,8 @@ impl Args {
         let count = match (self.quick, strategy.is_peer()) {
             (true, true) => 1,
             (true, false) => 3,
-            (false, _) => 5,
+            (false, true) => 2,
+            (false, false) => 5,
         };
         self.seed..=self.seed + count - 1
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::model::{Call, Random};
 use crate::origin::TooLate;
@@ -66,13 +66,14 @@ impl Adaptive {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes tokens of the limiter, waiting for them as often as it takes.
-    async fn acquire(&self, cost: f64, deadline: Instant) -> bool {
+    /// Waits for tokens, as often as it takes; how long, or nothing where that is too long.
+    async fn acquire(&self, cost: f64, deadline: Instant) -> Option<Duration> {
+        let start = Instant::now();
         loop {
-            let Some(wait) = self.state().acquire(cost) else { return true };
+            let Some(wait) = self.state().acquire(cost) else { return Some(start.elapsed()) };
             let until = Instant::now() + Duration::from_secs_f64(wait.max(0.001));
             if until > deadline {
-                return false;
+                return None;
             }
             sleep_until(until).await;
         }
@@ -87,6 +88,7 @@ impl State {
         now
     }
 
+    /// Takes tokens, or tells in how many seconds they are there.
     fn acquire(&mut self, cost: f64) -> Option<f64> {
         if !self.enabled {
             return None;
@@ -134,7 +136,7 @@ impl Middleware for Adaptive {
         next: Next<'_>,
     ) -> Result<Response> {
         let deadline = extensions.get::<Call>().ok_or_else(|| Error::middleware(TooLate))?.deadline;
-        if !self.acquire(FIRST_COST, deadline).await {
+        if self.acquire(FIRST_COST, deadline).await.is_none() {
             return Err(Error::middleware(TooLate));
         }
         let mut held = 0.0;
@@ -142,7 +144,7 @@ impl Middleware for Adaptive {
             let Some(copy) = request.try_clone() else { break };
             let response = next.clone().run(copy, extensions).await?;
             let throttled = response.status() == StatusCode::TOO_MANY_REQUESTS;
-            let until = {
+            let backoff = {
                 let mut state = self.state();
                 state.update(throttled);
                 if !throttled {
@@ -155,16 +157,13 @@ impl Middleware for Adaptive {
                 }
                 state.quota -= REPEAT_COST;
                 held = REPEAT_COST;
-                let backoff = state.random.uniform() * f64::from(attempt).exp2().min(LONGEST);
-                Instant::now() + Duration::from_secs_f64(backoff)
+                Duration::from_secs_f64((state.random.uniform() * f64::from(attempt).exp2()).min(LONGEST))
             };
-            if until > deadline {
-                return Ok(response);
-            }
-            drop(response);
-            sleep_until(until).await;
-            if !self.acquire(REPEAT_COST, deadline).await {
-                return Err(Error::middleware(TooLate));
+            // The limiter's wait goes before backoff.
+            match self.acquire(REPEAT_COST, deadline).await {
+                Some(wait) if wait.is_zero() && Instant::now() + backoff <= deadline => sleep(backoff).await,
+                Some(wait) if !wait.is_zero() => {}
+                _ => return Ok(response),
             }
         }
         next.run(request, extensions).await
