@@ -86,10 +86,9 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
     }
     for processes in [1, 8] {
         for load in [1.2, 3.0] {
-            let mut scenario =
-                Scenario { processes, server: ServerKind::Headers, ..plain(64, 32_000.0, load) };
+            let scenario = Scenario { processes, server: ServerKind::Headers, ..plain(64, 32_000.0, load) };
             // The bucket of a minute has to be emptied first.
-            scenario.warm_up = scenario.warm_up.max(180.0);
+            let scenario = Scenario { warm_up: 400.0, seconds: scenario.seconds.max(600.0), ..scenario };
             add("header-server", none(), scenario, Who::All);
         }
     }
