@@ -59,7 +59,7 @@ impl Args {
     pub(crate) fn seeds(&self, strategy: Strategy) -> RangeInclusive<u64> {
         let count = match (self.quick, strategy.is_peer()) {
             (true, true) => 1,
-            (true, false) => 3,
+            (true, false) => 2,
             (false, true) => 2,
             (false, false) => 5,
         };

@@ -79,8 +79,6 @@ pub(crate) fn all(quick: bool) -> Vec<Case> {
         for (step, variant) in [(0.5, "halved"), (2.0, "doubled")] {
             // Ten minutes of a changed capacity, however quick.
             let scenario = Scenario { step, ..Scenario::ptu(callers, capacity, 3.0, 0) };
-            let scenario =
-                if quick && callers > 64 { Scenario { seconds: 600.0, ..scenario } } else { scenario };
             add("capacity-step", variant.into(), scenario, Who::All);
         }
     }
@@ -119,7 +117,7 @@ fn shorter(scenario: Scenario) -> Scenario {
     let (warm_up, seconds) = match scenario.capacity {
         ..=10_000.0 => (300.0, 1800.0),
         ..=100_000.0 => (100.0, 300.0),
-        _ => (30.0, 60.0),
+        _ => (60.0, 60.0),
     };
     Scenario { warm_up, seconds, ..scenario }
 }
