@@ -84,12 +84,17 @@ impl Row {
             "variant": self.variant,
             "capacity": self.scenario.capacity,
         });
+        let mut add = |name: &str, value: Value| {
+            if let Some(row) = row.as_object_mut() {
+                row.insert(name.to_owned(), value);
+            }
+        };
         if self.scenario.is_batch() && self.replay.is_none() {
-            row["makespan_s"] = makespan.into();
+            add("makespan_s", makespan.into());
         }
         if let Some((early, over_advice)) = self.replay {
-            row["early"] = early.into();
-            row["over_advice_p50"] = over_advice.into();
+            add("early", early.into());
+            add("over_advice_p50", over_advice.into());
         }
         row
     }

@@ -52,8 +52,8 @@ pub(crate) fn checks(rows: &[Row]) -> Vec<Check> {
 fn allowed(row: &Row, eight: f64, many: f64, hundreds: f64) -> f64 {
     match row.scenario.callers {
         _ if row.small_quota => 0.02,
-        ..=8 => eight,
-        ..=64 => many,
+        0..=8 => eight,
+        9..=64 => many,
         _ => hundreds,
     }
 }
