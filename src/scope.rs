@@ -5,15 +5,33 @@
 
 use std::borrow::Cow;
 
+use arrayvec::ArrayVec;
 use reqwest::Request;
 use serde::Deserialize;
 
 use crate::gate::ScopeKey;
 use crate::reading::Profile;
 
-/// Headers that carry a credential.
-const CREDENTIAL_HEADERS: [&str; 5] =
-    ["authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"];
+/// Headers that carry a credential, besides those that are marked as sensitive.
+const CREDENTIAL_HEADERS: [&str; 14] = [
+    "authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "x-access-token",
+    "x-auth-key",
+    "x-auth-token",
+    "x-figma-token",
+    "x-rapidapi-key",
+    "x-shopify-access-token",
+    "x-subscription-token",
+    "xi-api-key",
+];
+
+/// The most credentials of one request that are told apart.
+const MOST_CREDENTIALS: usize = 4;
 
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
@@ -49,9 +67,22 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
 }
 
 fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let headers = request.headers();
-    if let Some(value) = CREDENTIAL_HEADERS.iter().find_map(|name| headers.get(*name)) {
-        return Some(Cow::Borrowed(value.as_bytes()));
+    let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> = request
+        .headers()
+        .iter()
+        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .take(MOST_CREDENTIALS)
+        .collect();
+    match found.as_slice() {
+        [] => {}
+        [(_, value)] => return Some(Cow::Borrowed(*value)),
+        // A gateway's key beside a service's: limits may be counted by either.
+        _ => {
+            found.sort_unstable();
+            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
+            return Some(Cow::Owned(parts.flatten().copied().collect()));
+        }
     }
     let url = request.url();
     if url.query().is_some() {
@@ -79,7 +110,7 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
 fn named_in_path(path: &str) -> Option<&str> {
     let after = |marker: &str| path.split_once(marker).and_then(|(_, rest)| rest.split('/').next());
-    let deployment = after("/deployments/");
+    let deployment = after("/openai/deployments/");
     let model = || after("/models/").and_then(|name| name.split_once(':')).map(|(name, _)| name);
     deployment.or_else(model).filter(|name| !name.is_empty())
 }
@@ -133,6 +164,21 @@ mod tests {
             assert_ne!(with("one"), with("two"), "{name}");
             assert_ne!(with("one"), scope(&base), "{name}");
         }
+        let both = |key: &'static str| {
+            let mut request = request("https://api.example/");
+            request.headers_mut().insert("authorization", http::HeaderValue::from_static("shared"));
+            request.headers_mut().insert("api-key", http::HeaderValue::from_static(key));
+            scope(&request)
+        };
+        assert_ne!(both("one"), both("two"));
+        let marked = |token: &'static str| {
+            let mut request = request("https://api.example/");
+            let mut value = http::HeaderValue::from_static(token);
+            value.set_sensitive(true);
+            request.headers_mut().insert("x-anything", value);
+            scope(&request)
+        };
+        assert_ne!(marked("one"), marked("two"));
     }
 
     #[test]
@@ -154,6 +200,8 @@ mod tests {
         assert_eq!(named_in_path("/openai/deployments/gpt/chat/completions"), Some("gpt"));
         assert_eq!(named_in_path("/v1beta/models/gemini-pro:generateContent"), Some("gemini-pro"));
         assert_eq!(named_in_path("/v1/models/gpt"), None);
-        assert_eq!(named_in_path("/deployments/"), None);
+        assert_eq!(named_in_path("/openai/deployments/"), None);
+        // Other services deploy as well, and limit by account.
+        assert_eq!(named_in_path("/repos/owner/name/deployments/7/statuses"), None);
     }
 }
