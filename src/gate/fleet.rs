@@ -75,21 +75,21 @@ impl fmt::Debug for Fleet {
 impl Gate {
     /// Books a call, whose local permit is at hand, in the store of the fleet, and waits until the fleet lets it go.
     ///
-    /// Without a store, or without its answer, the local decision stands.
+    /// Without a store, or without its answer, the local decision stands. Returns whether there is a store.
     pub(crate) async fn book(
         &self,
         scope: &ScopeKey,
         permit: &Permit,
         deadline: Instant,
-    ) -> Result<(), Refusal> {
-        let Some(fleet) = &self.0.fleet else { return Ok(()) };
+    ) -> Result<bool, Refusal> {
+        let Some(fleet) = &self.0.fleet else { return Ok(false) };
         let now = clock::now();
         let (limits, tokens, owed) = permit.share();
         let max_wait = deadline.saturating_duration_since(now);
         let ask = StoreRequest::take(limits, 1, tokens.saturating_add(owed), max_wait);
         let Some(answer) = fleet.ask(scope, ask).await else {
             permit.owe(owed);
-            return Ok(());
+            return Ok(true);
         };
         if !answer.closed_for.is_zero() {
             self.close(scope, answer.closed_for, now);
@@ -102,7 +102,7 @@ impl Gate {
         if let Some(at) = now.checked_add(answer.wait).filter(|at| *at > clock::now()) {
             clock::sleep_until(at).await;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Tells the fleet of a refusal: closes the scope for `wait`, and gives back what the call had booked.

@@ -143,28 +143,40 @@ impl<'a> LogicalCall<'a> {
     ///
     /// No permit where the gate can hold no more scopes: the call then goes by its own advice alone.
     async fn enter(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
+        let mut permit = match self.pass(place).await {
+            Ok(Some(permit)) => permit,
+            Ok(None) => return Ok(None),
+            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => return Ok(None),
+            Err(refusal) => return Err(refusal),
+        };
+        let booked = match &self.entry {
+            Some(entry) => entry.book(&permit, self.deadline).await?,
+            None => false,
+        };
+        // While the fleet was asked, another call may have been refused. What is booked there stays booked.
+        if booked && permit.is_overtaken(clock::now()) {
+            match self.pass(Some(permit.step_back())).await? {
+                Some(again) => permit = again,
+                None => return Ok(None),
+            }
+        }
+        permit.sent(clock::now());
+        Ok(Some(permit))
+    }
+
+    /// Waits for a permit of this process.
+    async fn pass(&mut self, place: Option<Place>) -> std::result::Result<Option<Permit>, Refusal> {
         let Some(entry) = &self.entry else { return Ok(None) };
-        let granted = match entry.reserve(place, self.deadline) {
-            Reserve::Granted(permit) => Ok(permit),
+        match entry.reserve(place, self.deadline) {
+            Reserve::Granted(permit) => Ok(Some(permit)),
             Reserve::Refused(refusal) => Err(refusal),
             Reserve::Queued(ticket) => {
                 self.tell_queued(ticket.predicted().time);
                 let start = clock::now();
                 let granted = ticket.await;
                 self.count_wait(clock::since(start));
-                granted
+                granted.map(Some)
             }
-        };
-        match granted {
-            Ok(mut permit) => {
-                if let Some(entry) = &self.entry {
-                    entry.book(&permit, self.deadline).await?;
-                }
-                permit.sent(clock::now());
-                Ok(Some(permit))
-            }
-            Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => Ok(None),
-            Err(refusal) => Err(refusal),
         }
     }
 

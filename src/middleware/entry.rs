@@ -71,7 +71,9 @@ impl Entry {
 
 impl Entry {
     /// Books the call in the store of a fleet, where there is one.
-    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
+    ///
+    /// Returns whether there is one.
+    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<bool, Refusal> {
         self.gate.book(&self.scope, permit, deadline).await
     }
 
