@@ -33,6 +33,8 @@ pub(super) struct LogicalCall<'a> {
     deadline: Instant,
     cut_off: Option<Instant>,
     idempotent: bool,
+    /// Whether an attempt ended in a way that leaves open whether the server has processed it.
+    pub(super) unclear: bool,
     pub(super) attempts: u32,
     pub(super) waited: Duration,
 }
@@ -85,6 +87,7 @@ impl<'a> LogicalCall<'a> {
             deadline,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            unclear: false,
             attempts,
             waited: Duration::ZERO,
         })
@@ -113,6 +116,7 @@ impl<'a> LogicalCall<'a> {
             let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
             self.tell(&sent, &decision, at);
             self.remember(&sent, &decision);
+            self.unclear |= sent.is_unclear();
             let booked = self.booked(permit.as_ref(), &sent);
             let left = self.leave(permit, &sent, &decision, at);
             self.publish(booked, &sent, at).await;
@@ -129,7 +133,12 @@ impl<'a> LogicalCall<'a> {
                 }
                 (Decision::SpillOver(reason), _) => {
                     observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                    return self.spill_over(reason, sent);
+                    // A call that is cut off keeps what the server has said last.
+                    let sent = match (sent, last) {
+                        (Sent::CutOff, Some(last @ Sent::Read(_))) => last,
+                        (sent, _) => sent,
+                    };
+                    return self.spill_over(reason, sent, None);
                 }
                 (decision, _) => {
                     observe::close(span, self.attempts, &decision);
@@ -261,6 +270,7 @@ impl<'a> LogicalCall<'a> {
         }
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
+            let patience = self.cut_off.map_or(patience, |end| patience.min(end));
             Peeked::read(response, MAX_BODY, patience).await
         } else {
             Peeked::unread(response)
