@@ -9,7 +9,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
-use http::HeaderName;
 use reqwest::{Request, Url};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
@@ -17,9 +16,26 @@ use serde::{Deserialize, Deserializer as _};
 use crate::gate::ScopeKey;
 use crate::reading::Profile;
 
-/// Headers that carry a credential.
-const CREDENTIAL_HEADERS: [&str; 5] =
-    ["authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"];
+/// Headers that carry a credential, besides those that are marked as sensitive.
+const CREDENTIAL_HEADERS: [&str; 14] = [
+    "authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "x-access-token",
+    "x-auth-key",
+    "x-auth-token",
+    "x-figma-token",
+    "x-rapidapi-key",
+    "x-shopify-access-token",
+    "x-subscription-token",
+    "xi-api-key",
+];
+
+/// The most credentials of one request that are told apart.
+const MOST_CREDENTIALS: usize = 4;
 
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
@@ -127,12 +143,22 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
 }
 
 fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    // One look at each header instead of one search for each name: most requests have few headers.
-    let rank = |name: &HeaderName| CREDENTIAL_HEADERS.iter().position(|known| *known == name.as_str());
-    let ranked = request.headers().iter().filter_map(|(name, value)| Some((rank(name)?, value)));
-    // Of several of one name the first.
-    if let Some((_, value)) = ranked.min_by_key(|(rank, _)| *rank) {
-        return Some(Cow::Borrowed(value.as_bytes()));
+    let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> = request
+        .headers()
+        .iter()
+        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .take(MOST_CREDENTIALS)
+        .collect();
+    match found.as_slice() {
+        [] => {}
+        [(_, value)] => return Some(Cow::Borrowed(*value)),
+        // A gateway's key beside a service's: limits may be counted by either.
+        _ => {
+            found.sort_unstable();
+            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
+            return Some(Cow::Owned(parts.flatten().copied().collect()));
+        }
     }
     let url = request.url();
     if url.query().is_some() {
@@ -158,15 +184,17 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
 fn named_in_path(path: &str) -> Option<&str> {
-    let (mut deployment, mut model, mut before) = (None, None, b"".as_slice());
+    let (mut deployment, mut model) = (None, None);
+    let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
     // By bytes, which is a third of the work of characters; every request comes by here.
     for segment in path.as_bytes().split(|byte| *byte == b'/').skip(1) {
         match before {
-            b"deployments" => deployment = deployment.or(Some(segment)),
+            // Other services deploy as well, and limit by account.
+            b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
             b"models" => model = model.or(Some(segment)),
             _ => {}
         }
-        before = segment;
+        (earlier, before) = (before, segment);
     }
     let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
     let model = || model.and_then(|model| model.get(..until_method(model)?));

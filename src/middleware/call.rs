@@ -35,6 +35,8 @@ pub(super) struct LogicalCall<'a> {
     deadline: Instant,
     cut_off: Option<Instant>,
     idempotent: bool,
+    /// Whether an attempt ended in a way that leaves open whether the server has processed it.
+    pub(super) unclear: bool,
     pub(super) attempts: u32,
     pub(super) waited: Duration,
 }
@@ -88,6 +90,7 @@ impl<'a> LogicalCall<'a> {
             deadline,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            unclear: false,
             attempts,
             waited: Duration::ZERO,
         })
@@ -116,13 +119,15 @@ impl<'a> LogicalCall<'a> {
                 Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
                 Err(refusal) => return self.turned_away(&refusal, request, last, span),
             };
-            if let Some(permit) = &mut permit {
-                if let Some(entry) = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet()) {
-                    if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
-                        return self.turned_away(&refusal, request, last, span);
-                    }
-                    now = clock::now();
+            if self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
+                && let Some(granted) = permit.take()
+            {
+                match Box::pin(self.book(granted, &mut now)).await {
+                    Ok(booked) => permit = booked,
+                    Err(refusal) => return self.turned_away(&refusal, request, last, span),
                 }
+            }
+            if let Some(permit) = &mut permit {
                 permit.sent(now);
             }
             let may_repeat = self.attempts.saturating_add(1) < self.shared.policy.max_attempts();
@@ -139,7 +144,7 @@ impl<'a> LogicalCall<'a> {
                 }
                 outcome => self.came_back(outcome, armed),
             };
-            match Box::pin(self.judge(sent, permit, spare, may_repeat, span)).await {
+            match Box::pin(self.judge(sent, permit, spare, may_repeat, last.take(), span)).await {
                 Step::Return(outcome) => return outcome,
                 Step::Repeat(again) => (request, place, last) = *again,
             }
@@ -166,6 +171,27 @@ impl<'a> LogicalCall<'a> {
         granted.map(Some)
     }
 
+    /// Books a call, whose permit of this process is at hand, in the store of its fleet.
+    async fn book(
+        &mut self,
+        permit: Permit,
+        now: &mut Instant,
+    ) -> std::result::Result<Option<Permit>, Refusal> {
+        let Some(entry) = &self.entry else { return Ok(Some(permit)) };
+        entry.book(&permit, self.deadline).await?;
+        *now = clock::now();
+        if !permit.is_overtaken(*now) {
+            return Ok(Some(permit));
+        }
+        // While the fleet was asked, another call was refused. What is booked there stays booked.
+        match self.reserve(Some(permit.step_back()), *now) {
+            None => Ok(None),
+            Some(Reserve::Granted(permit)) => Ok(Some(permit)),
+            Some(Reserve::Refused(refusal)) => Err(refusal),
+            Some(Reserve::Queued(ticket)) => self.queue(ticket, now).await,
+        }
+    }
+
     /// What to do about an attempt that did not end in success; waits, where that is to send it again.
     async fn judge(
         &mut self,
@@ -173,6 +199,7 @@ impl<'a> LogicalCall<'a> {
         permit: Option<Permit>,
         spare: Option<Request>,
         may_repeat: bool,
+        before: Option<Sent>,
         span: &Span,
     ) -> Step {
         let at = clock::now();
@@ -180,6 +207,7 @@ impl<'a> LogicalCall<'a> {
         let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
         self.tell(&sent, &decision, at);
         self.remember(&sent, &decision);
+        self.unclear |= sent.is_unclear();
         let booked = self.booked(permit.as_ref(), &sent);
         let left = self.leave(permit, &sent, &decision, at);
         self.publish(booked, &sent, at).await;
@@ -195,7 +223,12 @@ impl<'a> LogicalCall<'a> {
             }
             (Decision::SpillOver(reason), _) => {
                 observe::close(span, self.attempts, &Decision::SpillOver(reason));
-                Step::Return(self.spill_over(reason, sent))
+                // A call that is cut off keeps what the server has said last.
+                let sent = match (sent, before) {
+                    (Sent::CutOff, Some(before @ Sent::Read(_))) => before,
+                    (sent, _) => sent,
+                };
+                Step::Return(self.spill_over(reason, sent, None))
             }
             (decision, _) => {
                 observe::close(span, self.attempts, &decision);
@@ -244,6 +277,7 @@ impl<'a> LogicalCall<'a> {
         let profile = self.profile_of(&response);
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.shared.policy.body_read_timeout()).unwrap_or(at);
+            let patience = self.cut_off.map_or(patience, |end| patience.min(end));
             Peeked::read(response, MAX_BODY, patience).await
         } else {
             Peeked::unread(response)

@@ -1,7 +1,7 @@
 //! How a decision is told, and how a call ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
@@ -110,7 +110,7 @@ impl LogicalCall<'_> {
             Sent::Unread(response) => response,
             Sent::Read(read) => read.0.into_response(),
             Sent::Failed(error) => return Err(error),
-            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff),
+            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff, None),
         };
         let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
         if let Some(ledger) = &ledger {
@@ -148,16 +148,22 @@ impl LogicalCall<'_> {
         self.run.gave_up();
         let raw_wait = Some(refusal.wait);
         self.emit(&DecisionEvent { reason: Some(reason), raw_wait, ..self.event(&decision) });
-        if let Some(last) = last {
-            return self.spill_over(reason, last);
-        }
         let at = clock::wall_clock();
+        if let Some(last) = last {
+            return self.spill_over(reason, last, Some((refusal.wait, at)));
+        }
         let signal = SpillOver::unsent(reason, self.attempts, self.waited, request, refusal.wait, at);
         self.report.spilled_over(signal.clone());
         Err(Error::middleware(signal))
     }
 
-    pub(super) fn spill_over(&self, reason: Reason, sent: Sent) -> Result<Response> {
+    /// Gives the call up; `expected` is the wait that the gate foresees, and from when.
+    pub(super) fn spill_over(
+        &self,
+        reason: Reason,
+        sent: Sent,
+        expected: Option<(Duration, SystemTime)>,
+    ) -> Result<Response> {
         let (signal, response) = match sent {
             Sent::Read(read) => {
                 let (peeked, reading) = *read;
@@ -172,6 +178,7 @@ impl LogicalCall<'_> {
                 (SpillOver::without_response(reason, self.attempts, self.waited), None)
             }
         };
+        let signal = signal.knowing(self.unclear, expected);
         self.report.spilled_over(signal.clone());
         match (self.shared.policy.on_spill(), response) {
             (OnSpill::Response, Some(peeked)) => {
