@@ -4,14 +4,14 @@ use std::ops::RangeInclusive;
 
 use crate::strategy::Strategy;
 
-const USAGE: &str =
-    "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check]";
+const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check] [--report]";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Args {
     pub(crate) quick: bool,
     pub(crate) json: bool,
     pub(crate) check: bool,
+    pub(crate) report: bool,
     pub(crate) seed: u64,
     strategies: Vec<Strategy>,
     scenarios: Vec<String>,
@@ -23,6 +23,7 @@ impl Args {
             quick: true,
             json: false,
             check: false,
+            report: false,
             seed: 1,
             strategies: Vec::new(),
             scenarios: Vec::new(),
@@ -34,6 +35,7 @@ impl Args {
                 "--full" => args.quick = false,
                 "--json" => args.json = true,
                 "--check" => args.check = true,
+                "--report" => args.report = true,
                 "--seed" => {
                     let text = value()?;
                     args.seed = text.parse().map_err(|_| format!("{text} is no seed"))?;

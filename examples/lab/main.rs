@@ -7,7 +7,7 @@
 //! `--quick` (the default) takes less than two minutes, `--full` measures longer and over five seeds. `--strategy
 //! NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from another seed, and
 //! `--json` prints one object per scenario and strategy instead of the tables. `--check` fails where a target is missed
-//! by more than the noise that was measured.
+//! by more than the noise that was measured. `--report` draws the plots instead, into `target/lab/report.html`.
 //!
 //! The server is a leaky bucket that refuses with the time to the line; callers think, call, and repeat. All calls go
 //! through the real middleware stack of reqwest-middleware, whose innermost layer is the model. Tokio's clock is paused,
@@ -29,6 +29,7 @@ mod cases;
 mod model;
 mod origin;
 mod peers;
+mod plots;
 mod recorded;
 mod report;
 mod strategy;
@@ -53,6 +54,18 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if args.report {
+        return match plots::write(args.seed) {
+            Ok(path) => {
+                println!("{}", path.display());
+                ExitCode::SUCCESS
+            }
+            Err(problem) => {
+                eprintln!("{problem}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let rows = measure(&args);
     let checks = targets::checks(&rows);
     if args.json {
