@@ -218,7 +218,7 @@ impl Pace {
         let (mut limit, mut pacing) = (0.0_f64, 0.0_f64);
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
             // Most scopes have limits in one unit or two.
-            if unit.level.bucket().is_none() && !unit.pacer.is_pacing() {
+            if unit.level.bucket().is_none() && !unit.pacer.is_pacing() && unit.window.left(at).is_none() {
                 continue;
             }
             unit.level.refill(at);

@@ -87,8 +87,6 @@ pub(crate) struct Pacer {
     capacity: Option<f64>,
     /// Whether the estimate is only what was sent lately, not what two anchors say.
     provisional: bool,
-    /// Whether no anchor has had a part in it at all, so that the next refusal guesses anew.
-    guessed: bool,
     anchor: Option<Anchor>,
     /// Refusals in a row, counted once per round trip.
     episode: i32,
@@ -170,7 +168,6 @@ impl Pacer {
             // No refusal in spite of twice the rate: the estimate is what is wrong.
             capacity = bounded(2.0 * capacity, self.mean, cap);
             self.capacity = Some(capacity);
-            self.guessed = false;
             // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
             self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness)
@@ -269,17 +266,11 @@ impl Pacer {
         let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
         self.measure(Anchor { admits, admitted, refused: self.refused });
-        self.recent.refuse(seen.now, seen.cost);
-        let estimate = self.capacity.filter(|_| !self.guessed).unwrap_or_else(|| {
+        let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
-            self.guessed = true;
             // Calls now and then show how much was wanted, not how much there is.
             let scarce = seen.alone.is_some() && self.recent.cost() < SCARCE * self.mean;
-            self.recent.rate(seen.now, SCARCE * self.mean).max(if scarce {
-                UNKNOWN_RATE * self.mean
-            } else {
-                0.0
-            })
+            self.recent.rate(seen.now).max(if scarce { UNKNOWN_RATE * self.mean } else { 0.0 })
         });
         let capacity = bounded(estimate, self.mean, seen.cap);
         self.capacity = Some(capacity);
@@ -324,7 +315,6 @@ impl Pacer {
             None if refused > cost => {
                 self.capacity = Some((cost + refused) / span);
                 self.provisional = true;
-                self.guessed = false;
                 self.anchor = Some(new);
                 self.idle = 0.0;
                 return;
@@ -339,7 +329,6 @@ impl Pacer {
         };
         self.capacity = Some(capacity);
         self.provisional = false;
-        self.guessed = false;
         self.anchor = Some(new);
         self.idle = 0.0;
     }
