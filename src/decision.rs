@@ -353,8 +353,8 @@ impl Wait {
         let backoff = policy.backoff();
         let left = call.deadline.saturating_duration_since(at);
         // Nobody named this wait, so drawing it from what is left of the budget breaks no promise, and no
-        // unlucky draw turns a call away that had time.
-        let cap = backoff.cap.min(left);
+        // unlucky draw turns a call away that had time. Half of it belongs to the attempt itself.
+        let cap = backoff.cap.min(left.checked_div(2).unwrap_or_default());
         let raw =
             full_jitter(backoff.base, cap, call.attempts.saturating_sub(1), draw).max(backoff.floor.min(cap));
         Self { raw, margin: Duration::ZERO, jittered: false, hint: None, advised: false }

@@ -55,9 +55,10 @@ pub enum UpwardJitter {
     /// Uniform on `[0, max(share × wait, at_least))`.
     Proportional {
         /// The share of the wait, from 0 to 1.
+        #[serde(default = "default_share")]
         share: f64,
         /// The spread of short waits.
-        #[serde(with = "written_duration")]
+        #[serde(with = "written_duration", default = "default_spread")]
         at_least: Duration,
     },
     /// Uniform on `[0, up_to)`, whatever the wait.
@@ -73,8 +74,16 @@ pub enum UpwardJitter {
 impl Default for UpwardJitter {
     /// Up to 10 % of the wait, at least 4 ms.
     fn default() -> Self {
-        Self::Proportional { share: 0.1, at_least: Duration::from_millis(4) }
+        Self::Proportional { share: default_share(), at_least: default_spread() }
     }
+}
+
+const fn default_share() -> f64 {
+    0.1
+}
+
+const fn default_spread() -> Duration {
+    Duration::from_millis(4)
 }
 
 impl UpwardJitter {

@@ -34,7 +34,6 @@
 //! |---|---|
 //! | [`AdmissionClient`], [`AdmissionClientBuilder`] | a client in which nothing else retries |
 //! | [`Admission`], [`AdmissionBuilder`] | the middleware, for a stack of your own |
-//! | [`RetryConflict`], [`verify_sole_owner`] | another layer that retries; a check for it at start-up |
 //! | [`AdmissionClient`], [`RetryConflict`], [`verify_sole_owner`], [`who_retries`] | one owner of repeats in a stack of layers |
 //! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
 //! | [`spill`], [`Deployment`], [`Deferred`] | other deployments that take a spilled call; tickets for a job queue |

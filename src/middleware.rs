@@ -19,6 +19,7 @@ use crate::reading::Profile;
 use crate::scope::RecentScopes;
 use crate::spill::Routes;
 
+mod attempt;
 mod builder;
 mod call;
 mod entry;

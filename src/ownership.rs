@@ -130,8 +130,7 @@ fn number(value: &HeaderValue) -> Option<u32> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// The first header of that lower-case name. A request has few headers, of which most differ in length: looking at each
-/// is less work than hashing the name.
+/// The first header of that lower-case name: to look at the few of a request is less work than to hash the name.
 pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h HeaderValue> {
     headers.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
 }

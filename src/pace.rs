@@ -103,9 +103,8 @@ pub struct Sent {
 impl Sent {
     /// The call left later than it was let go.
     pub(crate) fn left(&mut self, now: Instant) {
-        let later = now.saturating_duration_since(self.granted);
-        if !later.is_zero() {
-            self.at += later.as_secs_f64();
+        if now > self.granted {
+            self.at += now.saturating_duration_since(self.granted).as_secs_f64();
             self.granted = now;
         }
     }
@@ -218,6 +217,10 @@ impl Pace {
         let [requests_ahead, ..] = *ahead;
         let (mut limit, mut pacing) = (0.0_f64, 0.0_f64);
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
+            // Most scopes have limits in one unit or two.
+            if unit.level.bucket().is_none() && !unit.pacer.is_pacing() && unit.window.left(at).is_none() {
+                continue;
+            }
             unit.level.refill(at);
             let mut low = unit.level.wait(*ahead, *cost, unit.pacer.mean(), batch);
             if unit.level.is_learned() && requests_ahead <= 0.0 && low > 0.0 && self.slots.in_flight() == 0 {
@@ -262,6 +265,10 @@ impl Pace {
         let Demand { amounts: cost, estimated } = demand;
         let mut before = [0.0; 4];
         for ((unit, cost), before) in self.units.iter_mut().zip(cost).zip(&mut before) {
+            if cost <= 0.0 {
+                *before = unit.pacer.sent();
+                continue;
+            }
             unit.level.refill(at);
             unit.level.take(cost);
             unit.window.take(cost);

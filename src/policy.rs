@@ -113,7 +113,8 @@ impl AdmissionPolicy {
         self.0.retry_ownership
     }
 
-    /// The longest time spent on reading the body of a refusal before going on without it. Default: 2 s.
+    /// The longest time spent on reading the body of a refusal before going on without it; never past the latency
+    /// budget where that bounds attempts. Default: 2 s.
     #[must_use]
     pub const fn body_read_timeout(&self) -> Duration {
         self.0.body_read_timeout

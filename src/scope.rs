@@ -9,7 +9,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
-use http::HeaderName;
 use reqwest::{Request, Url};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
@@ -17,9 +16,26 @@ use serde::{Deserialize, Deserializer as _};
 use crate::gate::ScopeKey;
 use crate::reading::Profile;
 
-/// Headers that carry a credential.
-const CREDENTIAL_HEADERS: [&str; 5] =
-    ["authorization", "api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key"];
+/// Headers that carry a credential, besides those that are marked as sensitive.
+const CREDENTIAL_HEADERS: [&str; 14] = [
+    "authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "x-access-token",
+    "x-auth-key",
+    "x-auth-token",
+    "x-figma-token",
+    "x-rapidapi-key",
+    "x-shopify-access-token",
+    "x-subscription-token",
+    "xi-api-key",
+];
+
+/// The most credentials of one request that are told apart.
+const MOST_CREDENTIALS: usize = 4;
 
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
@@ -127,12 +143,22 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
 }
 
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    // One look at each header instead of one search for each name: most requests have few headers.
-    let rank = |name: &HeaderName| CREDENTIAL_HEADERS.iter().position(|known| *known == name.as_str());
-    let ranked = request.headers().iter().filter_map(|(name, value)| Some((rank(name)?, value)));
-    // Of several of one name the first.
-    if let Some((_, value)) = ranked.min_by_key(|(rank, _)| *rank) {
-        return Some(Cow::Borrowed(value.as_bytes()));
+    let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> = request
+        .headers()
+        .iter()
+        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .take(MOST_CREDENTIALS)
+        .collect();
+    match found.as_slice() {
+        [] => {}
+        [(_, value)] => return Some(Cow::Borrowed(*value)),
+        // A gateway's key beside a service's: limits may be counted by either.
+        _ => {
+            found.sort_unstable();
+            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
+            return Some(Cow::Owned(parts.flatten().copied().collect()));
+        }
     }
     let url = request.url();
     if url.query().is_some() {
@@ -158,15 +184,17 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
 fn named_in_path(path: &str) -> Option<&str> {
-    let (mut deployment, mut model, mut before) = (None, None, b"".as_slice());
+    let (mut deployment, mut model) = (None, None);
+    let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
     // By bytes, which is a third of the work of characters; every request comes by here.
     for segment in path.as_bytes().split(|byte| *byte == b'/').skip(1) {
         match before {
-            b"deployments" => deployment = deployment.or(Some(segment)),
+            // Other services deploy as well, and limit by account.
+            b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
             b"models" => model = model.or(Some(segment)),
             _ => {}
         }
-        before = segment;
+        (earlier, before) = (before, segment);
     }
     let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
     let model = || model.and_then(|model| model.get(..until_method(model)?));
@@ -217,102 +245,4 @@ impl<'de> Visitor<'de> for Model<'_, 'de> {
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(url: &str) -> Request {
-        Request::new(http::Method::POST, url.parse().unwrap())
-    }
-
-    fn scope(request: &Request) -> ScopeKey {
-        Parts::of(request, Profile::named("openai")).key()
-    }
-
-    #[test]
-    fn endpoint_credential_and_model_tell_scopes_apart_and_nothing_else_does() {
-        let base = request("https://api.example/v1/chat?page=1");
-        assert_eq!(scope(&base), scope(&request("https://api.example/v1/other?page=2")));
-        assert_eq!(scope(&base).endpoint(), "https://api.example");
-        for other in [
-            "https://api.example:8443/v1/chat",
-            "http://api.example/v1/chat",
-            "https://api.example/v1/chat?key=SECRET",
-            "https://user:SECRET@api.example/v1/chat",
-            "https://api.example/openai/deployments/large/chat/completions",
-            "https://api.example/v1beta/models/large:generateContent",
-        ] {
-            let other = scope(&request(other));
-            assert_ne!(scope(&base), other);
-            assert!(!format!("{other:?}").contains("SECRET"), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn a_remembered_scope_is_the_one_that_would_be_made() {
-        let scopes = RecentScopes::default();
-        for round in 0..3 {
-            for number in 0..12 {
-                let url = format!("https://user:{}@api{}.example/v1?x#y", number % 3, number % 5);
-                let request = request(&url);
-                let profile = Profile::standard();
-                assert_eq!(
-                    scopes.scope_of(&request, profile),
-                    Parts::of(&request, profile).key(),
-                    "{round} {number}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn each_credential_header_counts() {
-        let base = request("https://api.example/");
-        for name in CREDENTIAL_HEADERS {
-            let with = |value: &'static str| {
-                let mut request = request("https://api.example/");
-                request.headers_mut().insert(name, http::HeaderValue::from_static(value));
-                scope(&request)
-            };
-            assert_ne!(with("one"), with("two"), "{name}");
-            assert_ne!(with("one"), scope(&base), "{name}");
-        }
-    }
-
-    #[test]
-    fn the_model_field_counts_where_the_vendor_limits_by_model() {
-        let with = |model: &str, profile| {
-            let mut request = request("https://api.example/v1/chat");
-            *request.body_mut() =
-                Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
-            Parts::of(&request, profile).key()
-        };
-        let openai = Profile::named("openai");
-        assert_ne!(with("a", openai), with("b", openai));
-        assert_eq!(with("a", openai).label_str(), Some("a"));
-        assert_eq!(with("a", Profile::standard()), with("b", Profile::standard()));
-    }
-
-    #[test]
-    fn the_model_is_found_wherever_it_stands() {
-        let model = |body: &str| model_of(body.as_bytes()).map(Cow::into_owned);
-        for body in [
-            r#"{"model":"a b","messages":[]}"#,
-            r#"{"model":"a\u0020b"}"#,
-            r#" { "messages": [{"model":"no"}], "model" : "a b", "n": 1 }"#,
-            r#"{"model":"a b" and nothing that is read"#,
-        ] {
-            assert_eq!(model(body).as_deref(), Some("a b"), "{body}");
-        }
-        for body in ["", "[]", r#"{"model":null}"#, r#"{"model":"a"#, r#"{"models":"a"}"#, r#"{"model":1}"#] {
-            assert_eq!(model(body), None, "{body}");
-        }
-    }
-
-    #[test]
-    fn deployments_and_models_are_named_in_the_path() {
-        assert_eq!(named_in_path("/openai/deployments/gpt/chat/completions"), Some("gpt"));
-        assert_eq!(named_in_path("/v1beta/models/gemini-pro:generateContent"), Some("gemini-pro"));
-        assert_eq!(named_in_path("/v1/models/gpt"), None);
-        assert_eq!(named_in_path("/deployments/"), None);
-    }
-}
+mod tests;

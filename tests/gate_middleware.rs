@@ -279,3 +279,39 @@ async fn dropped_calls_leave_nothing_at_the_gate() {
     assert_eq!(in_flight(&gate), (0, 0));
     assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_is_kept_and_not_polled_does_not_hold_up_the_scope() {
+    let origin = Origin::new(|n, _| if n == 0 { refused(1000) } else { Answer::ok() });
+    let client = origin.behind(Admission::default());
+    let none = LatencyBudget::new(Duration::ZERO);
+    assert!(client.get(URL).with_extension(none).send().await.is_err());
+    // As behind a `select!` whose other arm sends a call of its own.
+    let mut kept = [(); 3].map(|()| Box::pin(client.get(URL).send()));
+    for kept in &mut kept {
+        let waker = std::task::Waker::noop();
+        assert!(kept.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    }
+    let start = Instant::now();
+    assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
+    assert!(start.elapsed() >= ms(1000) && start.elapsed() < ms(5000), "{:?}", start.elapsed());
+    for kept in kept {
+        assert_eq!(kept.await.unwrap().status(), 200);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_turned_away_after_a_refusal_names_the_moment_that_the_gate_knows() {
+    // The second call's refusal advises a second; the first call's, which comes later, a hundred.
+    let origin = Origin::new(|n, _| if n == 0 { refused(100_000).after(ms(500)) } else { refused(1000) });
+    let client = origin.behind(Admission::default());
+    let first = tokio::spawn(client.get(URL).send());
+    tokio::time::sleep(ms(10)).await;
+    let second = tokio::spawn(client.get(URL).send());
+    assert!(first.await.unwrap().is_err());
+    let outcome = second.await.unwrap();
+    let spill = SpillOver::of(&outcome).unwrap();
+    assert_eq!((spill.attempts(), spill.advised_wait()), (1, Some(ms(1000))));
+    let ahead = spill.retry_at().unwrap().duration_since(std::time::SystemTime::now()).unwrap();
+    assert!(ahead > ms(90_000), "{ahead:?}");
+}

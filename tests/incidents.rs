@@ -31,9 +31,10 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-/// Records that are about a store shared by processes. This crate's gate knows one process, so these are not covered.
+/// Records that are about a store shared by processes. What they ask of any store is held by `store_contract.rs`, for four
+/// gates over one store; a store outside of the process, whose commands can be torn apart, there is not yet.
 const NEEDS_A_SHARED_STORE: [(&str, &str); 2] = [
-    ("B121", "needs a shared store: the total of four processes"),
+    ("B121", "needs a shared store: the total of four processes; see `a_fleet_keeps_one_limit_together`"),
     ("B123", "needs a shared store: a key that expires whatever happens between two commands"),
 ];
 

@@ -200,3 +200,29 @@ async fn without_an_answer_the_local_decision_stands_and_the_store_is_left_alone
         assert_eq!(gone.asked.load(Ordering::Relaxed), 4);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn law_7_a_call_that_waits_for_the_fleet_minds_a_refusal_that_comes_meanwhile() {
+    let store = Arc::new(MemoryStore::new());
+    let gate = || {
+        let limits = Limits::new().requests_per_minute(60);
+        let gate = Gate::builder().limits(limits).store(Arc::<MemoryStore>::clone(&store)).build().unwrap();
+        Admission::builder().gate(gate).build().unwrap()
+    };
+    // Another process uses up the fleet's limit, so that each of our calls waits for its turn in the store.
+    let other = Origin::always(Answer::ok).behind(gate());
+    for _ in 0..60 {
+        assert_eq!(other.get(URL).send().await.unwrap().status(), 200);
+    }
+    let refused = || Answer::status(429).header("retry-after", "15");
+    let origin = Origin::new(move |n, _| if n == 0 { refused() } else { Answer::ok() });
+    let client = origin.behind(gate());
+    let start = Instant::now();
+    let calls: Vec<_> = (0..6).map(|_| tokio::spawn(client.get(URL).send())).collect();
+    for call in calls {
+        let _ = call.await.unwrap();
+    }
+    let times = origin.times(start);
+    assert!(times.len() > 2, "{times:?}");
+    assert!(times[1..].iter().all(|sent| *sent >= times[0] + ms(15_000)), "{times:?}");
+}

@@ -244,3 +244,52 @@ async fn a_client_as_a_whole_resends_at_most_its_share_in_an_outage() {
     assert!(origin.count() <= 1000 + 100 + 20, "{}", origin.count());
     assert!(spent > 800, "{spent}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn law_2_the_body_of_a_refusal_is_not_read_past_the_deadline() {
+    let body = || reqwest::Body::wrap_stream(Never);
+    let origin = Origin::always(move || Answer::status(429).header("retry-after", "60").body(body()));
+    let client = origin.behind(Admission::builder().latency_budget(ms(300)).build().unwrap());
+    let start = Instant::now();
+    let outcome = client.get(URL).send().await;
+    assert_eq!(SpillOver::of(&outcome).unwrap().status().unwrap(), 429);
+    assert_eq!(start.elapsed(), ms(300));
+}
+
+/// A stream of which nothing ever comes.
+struct Never;
+
+impl futures_core::Stream for Never {
+    type Item = Result<&'static str, std::convert::Infallible>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn law_9_a_call_that_is_cut_off_keeps_the_last_response() {
+    let refused = Answer::status(429).header("retry-after", "1").body("why");
+    let origin = Origin::in_order([refused, Answer::ok().after(ms(60_000))]);
+    let client = origin.behind(Admission::builder().latency_budget(ms(5000)).build().unwrap());
+    let outcome = client.get(URL).send().await;
+    let spill = SpillOver::of(&outcome).unwrap();
+    assert_eq!((spill.reason(), spill.attempts()), (Reason::BudgetExceeded, 2));
+    assert_eq!((spill.status().unwrap().as_u16(), spill.body()), (429, &b"why"[..]));
+    assert!(spill.possibly_processed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spill_over_remembers_that_an_earlier_attempt_may_have_been_processed() {
+    for (status, possibly) in [(502, true), (504, true), (429, false), (529, false)] {
+        let long = Answer::status(429).header("retry-after", "60");
+        let origin = Origin::in_order([Answer::status(status), long]);
+        let client = origin.behind(Admission::default());
+        let outcome = client.post(URL).header("idempotency-key", "one").send().await;
+        let spill = SpillOver::of(&outcome).unwrap();
+        assert_eq!((spill.attempts(), spill.possibly_processed()), (2, possibly), "{status}");
+    }
+}

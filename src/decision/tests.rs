@@ -96,7 +96,7 @@ fn law_3_missing_advice_backs_off_with_full_jitter_above_a_floor() {
 fn law_3_missing_advice_is_drawn_from_what_is_left_of_the_budget() {
     let at = Instant::now();
     for draw in [0.0, 0.5, 1.0] {
-        assert!(until(&with(&reading(429, None), &call(at, 40 * MS), at, draw), at) <= 40 * MS);
+        assert!(until(&with(&reading(429, None), &call(at, 40 * MS), at, draw), at) <= 20 * MS);
     }
 }
 

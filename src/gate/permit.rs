@@ -133,6 +133,16 @@ impl Permit {
         Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }
     }
 
+    /// Whether the scope has been closed since the call was let go.
+    pub(crate) fn is_overtaken(&self, now: Instant) -> bool {
+        self.cell.lock().pace.is_closed(now)
+    }
+
+    /// Gives back a permit that was not used; the call keeps its place.
+    pub(crate) fn step_back(self) -> Place {
+        Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }
+    }
+
     /// The class in which the call was granted.
     #[must_use]
     pub const fn priority(&self) -> Priority {

@@ -11,6 +11,10 @@ use crate::clock::Draws;
 use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, add, whole};
 use crate::units::QuotaUnits;
 
+/// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
+/// and not polled, as behind a `select!` or in a buffer of futures.
+const MISSED: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) pace: Pace,
@@ -88,10 +92,7 @@ impl State {
             return Answer::Refused(Refusal::new(&wait, RefusalReason::QueueFull));
         }
         self.take_number(request);
-        let deadline = match (request.deadline, patience) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        let deadline = earliest(request.deadline, patience);
         self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
         self.pump(now, wakers);
         match self.outcomes.remove(&number) {
@@ -138,14 +139,13 @@ impl State {
     fn park(&mut self, class: Priority, number: Number, waker: &Waker, now: Instant) -> Option<Instant> {
         let deadline = self.queue.park(class, number, waker)?.deadline;
         if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
-            return deadline;
+            let release = self.baton.and_then(|(_, set)| set);
+            let missed = release.and_then(|release| release.max(now).checked_add(MISSED));
+            return earliest(missed, deadline);
         }
         let release = self.next_release(now).err().flatten();
         self.baton = Some((number, release));
-        match (release, deadline) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        earliest(release, deadline)
     }
 
     /// Whether a waiter's deadline has come.
@@ -259,10 +259,7 @@ impl State {
             }
             if wait.cause != WaitCause::Concurrency {
                 let at = now.checked_add(wait.time);
-                release = match (release, at) {
-                    (Some(one), Some(other)) => Some(one.min(other)),
-                    (one, other) => one.or(other),
-                };
+                release = earliest(release, at);
             }
             // A batch call that only leaves the reserve alone does not stand in the way of the others.
             if !(batch && wait.cause == WaitCause::Limit) {
@@ -333,6 +330,13 @@ impl State {
     pub(crate) fn peek(&mut self, demand: Demand, class: Priority, now: Instant) -> Wait {
         let ahead = self.queue.ahead(class);
         self.pace.wait_behind(&ahead, &demand.amounts, class == Priority::Batch, now)
+    }
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -25,8 +25,8 @@ use crate::pace::Wait;
 /// # Cancel safety
 ///
 /// Dropping a ticket leaves the queue at once, or gives back a permit that was assigned and not yet picked up. A ticket
-/// that has been polled must go on being polled until it resolves or is dropped: the first in the queue keeps the
-/// timer for all. Where it is not, the others go on only with the next event in the scope.
+/// that has been polled should go on being polled until it resolves or is dropped: the first in the queue keeps the
+/// timer for all. Where it is not, the others notice half a second after the moment that it misses.
 ///
 /// # Panics
 ///

@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use http::{Extensions, StatusCode};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
+use super::attempt::is_error;
 use super::entry::{self, Entry, Left};
 use super::legs::{Legs, Turn};
 use super::sent::Sent;
@@ -18,7 +19,7 @@ use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
 use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::observe::{self, CallReport};
-use crate::ownership::{AttemptMark, Probe, RetryConflict, Run, Seal, invites_retry, seal};
+use crate::ownership::{Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 use crate::reading::{Hint, MAX_BODY, Reading};
 
@@ -39,6 +40,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) deadline: Instant,
     cut_off: Option<Instant>,
     idempotent: bool,
+    /// Whether an attempt ended in a way that leaves open whether the server has processed it.
+    pub(super) unclear: bool,
     pub(super) attempts: u32,
     pub(super) waited: Duration,
 }
@@ -99,6 +102,7 @@ impl<'a> LogicalCall<'a> {
             legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            unclear: false,
             attempts,
             waited: Duration::ZERO,
         })
@@ -136,18 +140,21 @@ impl<'a> LogicalCall<'a> {
                     continue;
                 }
             };
-            let fleet = self.entry.as_ref().filter(|entry| entry.is_of_a_fleet());
-            if let (Some(permit), Some(entry)) = (&mut permit, fleet) {
-                if let Err(refusal) = Box::pin(entry.book(permit, self.deadline)).await {
-                    let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                    match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
-                        ControlFlow::Continue(same) => request = same,
-                        ControlFlow::Break(outcome) => return outcome,
+            if self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
+                && let Some(granted) = permit.take()
+            {
+                match Box::pin(self.book(granted, &mut now)).await {
+                    Ok(booked) => permit = booked,
+                    Err(refusal) => {
+                        let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
+                        match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
+                            ControlFlow::Continue(same) => request = same,
+                            ControlFlow::Break(outcome) => return outcome,
+                        }
+                        (place, now) = (None, clock::now());
+                        continue;
                     }
-                    (place, now) = (None, clock::now());
-                    continue;
                 }
-                now = clock::now();
             }
             // What the caller gave is kept, for another deployment or a ticket even after the last attempt; each deployment
             // gets its own form of it.
@@ -204,6 +211,27 @@ impl<'a> LogicalCall<'a> {
         granted.map(Some)
     }
 
+    /// Books a call, whose permit of this process is at hand, in the store of its fleet.
+    async fn book(
+        &mut self,
+        permit: Permit,
+        now: &mut Instant,
+    ) -> std::result::Result<Option<Permit>, Refusal> {
+        let Some(entry) = &self.entry else { return Ok(Some(permit)) };
+        entry.book(&permit, self.deadline).await?;
+        *now = clock::now();
+        if !permit.is_overtaken(*now) {
+            return Ok(Some(permit));
+        }
+        // While the fleet was asked, another call was refused. What is booked there stays booked.
+        match self.reserve(Some(permit.step_back()), *now) {
+            None => Ok(None),
+            Some(Reserve::Granted(permit)) => Ok(Some(permit)),
+            Some(Reserve::Refused(refusal)) => Err(refusal),
+            Some(Reserve::Queued(ticket)) => self.queue(ticket, now).await,
+        }
+    }
+
     /// What to do about an attempt that did not end in success; waits, where that is to send it again.
     async fn judge(
         &mut self,
@@ -220,6 +248,7 @@ impl<'a> LogicalCall<'a> {
         let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
         let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
         self.tell(&sent, &decision, at);
+        self.unclear |= sent.is_unclear();
         let booked = self.booked(permit.as_ref(), &sent);
         let left = self.leave(permit, &sent, &decision, at);
         self.publish(booked, &sent, at).await;
@@ -245,12 +274,19 @@ impl<'a> LogicalCall<'a> {
             }
             (Decision::SpillOver(reason), spare) => {
                 observe::close(span, self.attempts, &Decision::SpillOver(reason));
+                // A call that is cut off keeps what the server has said last.
+                let sent = match sent {
+                    Sent::CutOff => {
+                        last.take_if(|last| matches!(last, Sent::Read(_))).unwrap_or(Sent::CutOff)
+                    }
+                    sent => sent,
+                };
                 Step::Return(match (sent, spare) {
                     // No connection to a target is no error of the caller's.
                     (Sent::Failed(_), Some(request)) => {
                         self.turned_away(reason, None, request, last.take(), span)
                     }
-                    (sent, spare) => self.spill_over(reason, sent, spare),
+                    (sent, spare) => self.spill_over(reason, sent, spare, None),
                 })
             }
             (decision, _) => {
@@ -292,48 +328,6 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
-    /// Counts an attempt and makes its request one that is sent only once.
-    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
-        self.attempts = self.attempts.saturating_add(1);
-        self.run.attempt_started();
-        self.report.sent();
-        if self.shared.guarded {
-            let mark = AttemptMark::new(&self.report);
-            extensions.insert(mark.clone());
-            Armed::Marked(mark)
-        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            Armed::Sealed(seal(request, &self.run))
-        } else {
-            Armed::Not
-        }
-    }
-
-    /// Takes in what came of an attempt, if not a success.
-    fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
-        match (outcome, armed) {
-            (None, _) => Sent::CutOff,
-            (Some(Ok(response)), _) => {
-                self.note_proxy(&response);
-                Sent::Unread(response)
-            }
-            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
-            (Some(Err(error)), Armed::Sealed(sealed)) => {
-                let (error, conflict) = sealed.explain(error);
-                if let Some(conflict) = conflict {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                Sent::Failed(error)
-            }
-            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
-        }
-    }
-
-    pub(super) fn note_proxy(&self, response: &Response) {
-        if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
-            self.shared.conflict(conflict, &self.report);
-        }
-    }
-
     /// Reads a response that may be a refusal, with its body.
     async fn read(&self, sent: Sent, at: Instant) -> Sent {
         let Sent::Unread(response) = sent else { return sent };
@@ -342,6 +336,7 @@ impl<'a> LogicalCall<'a> {
         let profile = self.profile_of(&response);
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
+            let patience = self.cut_off.map_or(patience, |end| patience.min(end));
             Peeked::read(response, MAX_BODY, patience).await
         } else {
             Peeked::unread(response)
@@ -415,14 +410,6 @@ impl<'a> LogicalCall<'a> {
     }
 }
 
-/// How an attempt is kept from being sent twice.
-enum Armed {
-    /// The guard at the inner end sees to it.
-    Marked(AttemptMark),
-    Sealed(Seal),
-    Not,
-}
-
 /// What comes after an attempt.
 enum Step {
     Return(Result<Response>),
@@ -435,8 +422,4 @@ fn keep_response(last: &mut Option<Sent>, sent: Sent) {
     if last.is_none() || !matches!(sent, Sent::Failed(_)) {
         *last = sent.detached();
     }
-}
-
-fn is_error(status: StatusCode) -> bool {
-    status.is_client_error() || status.is_server_error()
 }

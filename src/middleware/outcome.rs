@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
@@ -101,7 +101,7 @@ impl LogicalCall<'_> {
             entry::taken(&mut permit, reading.as_ref(), clock::now());
             permit
         });
-        let request_id = reading.and_then(|reading| reading.request_id);
+        let request_id = reading.as_ref().and_then(|reading| reading.request_id.clone());
         let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
         self.report.succeeded(response.status(), request_id, ledger.clone());
         self.finish(response, ledger)
@@ -116,7 +116,7 @@ impl LogicalCall<'_> {
             Sent::Unread(response) => response,
             Sent::Read(read) => read.0.into_response(),
             Sent::Failed(error) => return Err(error),
-            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff, None),
+            Sent::CutOff => return self.spill_over(Reason::BudgetExceeded, Sent::CutOff, None, None),
         };
         let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
         if let Some(ledger) = &ledger {
@@ -153,10 +153,10 @@ impl LogicalCall<'_> {
         observe::close(span, self.attempts, &decision);
         self.run.gave_up();
         self.emit(&DecisionEvent { reason: Some(reason), raw_wait: wait, ..self.event(&decision) });
-        if let Some(last) = last {
-            return self.spill_over(reason, last, Some(request));
-        }
         let expected = wait.map(|wait| (wait, clock::wall_clock()));
+        if let Some(last) = last {
+            return self.spill_over(reason, last, Some(request), expected);
+        }
         let mut signal = SpillOver::unsent(reason, self.attempts, self.waited, request, expected);
         let legs = self.finished_legs();
         self.report.went(legs.clone());
@@ -174,18 +174,20 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Gives the call up with what came of its last attempt, and with the request where there is a copy.
+    /// Gives the call up with what came of its last attempt, with the request where there is a copy, and with the wait that
+    /// the gate foresees, and from when.
     pub(super) fn spill_over(
         &mut self,
         reason: Reason,
         sent: Sent,
         spare: Option<Request>,
+        expected: Option<(Duration, SystemTime)>,
     ) -> Result<Response> {
         let legs = self.finished_legs();
         if let Some(native) = sent.reading().and_then(Reading::native_spill_over) {
             self.native_spill_over(native);
         }
-        let (mut signal, response) = match sent {
+        let (signal, response) = match sent {
             Sent::Read(read) => {
                 let (peeked, reading) = *read;
                 let (headers, text) = (peeked.head().headers.clone(), peeked.text().clone());
@@ -199,6 +201,7 @@ impl LogicalCall<'_> {
                 (SpillOver::without_response(reason, self.attempts, self.waited), None)
             }
         };
+        let mut signal = signal.knowing(self.unclear, expected);
         self.report.went(legs.clone());
         signal.went(legs);
         signal.keep(spare);

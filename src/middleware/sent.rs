@@ -54,6 +54,20 @@ impl Sent {
         }
     }
 
+    /// Whether the server may or may not have processed the request.
+    pub(super) fn is_unclear(&self) -> bool {
+        match self {
+            Self::Unread(_) => false,
+            Self::Read(read) => match read.1.status().as_u16() {
+                408 | 500 | 502 | 504 => true,
+                503 => read.1.hint().is_none(),
+                _ => false,
+            },
+            Self::Failed(error) => replay::failure(error) == Failure::Unknown,
+            Self::CutOff => true,
+        }
+    }
+
     pub(super) fn reading(&self) -> Option<&Reading> {
         match self {
             Self::Read(read) => Some(&read.1),

@@ -11,7 +11,10 @@ fn durations_are_written_as_a_person_writes_them() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(serde_json::from_str::<AdmissionPolicy>(&text).unwrap(), AdmissionPolicy::default());
-    assert_eq!(serde_json::from_str::<AdmissionPolicy>("{}").unwrap(), AdmissionPolicy::default());
+    let partial = r#"{"jitter":{"proportional":{"share":0.1}},"backoff":{"base":"500ms"}}"#;
+    for text in ["{}", partial] {
+        assert_eq!(serde_json::from_str::<AdmissionPolicy>(text).unwrap(), AdmissionPolicy::default());
+    }
 }
 
 #[test]

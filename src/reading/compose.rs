@@ -40,12 +40,13 @@ pub(super) fn read(
         throttled: matches!(status.as_u16(), 429 | 503 | 529),
         hint: None,
         exhausted: fields.buckets.spent(profile),
-        limits: fields.buckets.limits(profile, &clock),
+        limits: ArrayVec::new(),
         terminal: None,
         backoff_floor: None,
         request_id: fields.request_id.map(|(_, id)| id.clone()),
         native_spill_over: fields.native_spill_over,
     };
+    fields.buckets.state_limits(profile, &clock, &mut reading.limits);
     if refused {
         let body = body.map(|body| Body::read(profile, body, received_at, &clock)).unwrap_or_default();
         let refusal =

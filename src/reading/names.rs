@@ -4,9 +4,13 @@
 //! `remaining`, `reset`), some name the unit or the window, and all but the part identify the bucket, in any order:
 //! `x-ratelimit-remaining-requests`, `x-ratelimit-requests-limit`, `anthropic-ratelimit-requests-reset`.
 
+mod quick;
+
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+
+pub(super) use quick::{frequent_name, may_be_limit};
 
 use super::value::{Count, count};
 use crate::units::QuotaUnit;
@@ -49,43 +53,6 @@ pub(super) struct FieldName {
     pub(super) family: bool,
 }
 
-/// Whether a name may be one of these; cheap, for every field of every response passes here.
-pub(super) fn may_be_limit(name: &str) -> bool {
-    if name.starts_with("x-ratelimit-") {
-        return true;
-    }
-    // Both `limit` and `remaining` have an `m`, and most names have none.
-    if has_m(name.as_bytes()) {
-        let mut rest = name.as_bytes();
-        while let [first, tail @ ..] = rest {
-            if matches!(
-                (first, tail),
-                (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
-            ) {
-                return true;
-            }
-            rest = tail;
-        }
-    }
-    name.starts_with("anthropic-priority-")
-}
-
-/// Whether there is an `m` (eight bytes at a time: the bit trick marks the bytes that are zero).
-fn has_m(name: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    let in_word = |word: &[u8; 8]| {
-        let difference = u64::from_ne_bytes(*word) ^ (ONES.wrapping_mul(0x6d));
-        difference.wrapping_sub(ONES) & !difference & TOPS != 0
-    };
-    let (words, rest) = name.as_chunks::<8>();
-    match name.last_chunk::<8>() {
-        // The last word overlaps the one before it, so that no single bytes are left.
-        Some(last) => in_word(last) || words.iter().any(in_word),
-        None => rest.contains(&b'm'),
-    }
-}
-
 /// What a word of a name may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
@@ -123,29 +90,6 @@ fn word(text: &[u8]) -> Word {
         }
         _ => Word::Other,
     }
-}
-
-/// The names that most responses with limits have, without taking them apart.
-pub(super) fn frequent_name(name: &[u8]) -> Option<FieldName> {
-    const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
-    const REQUESTS: (QuotaUnit, u64, bool) =
-        (QuotaUnit::Requests, FAMILY.wrapping_add(hash(b"requests")), true);
-    const TOKENS: (QuotaUnit, u64, bool) = (QuotaUnit::Tokens, FAMILY.wrapping_add(hash(b"tokens")), true);
-    const UNNAMED: (QuotaUnit, u64, bool) = (QuotaUnit::Requests, FAMILY, false);
-
-    let (part, rest) = match name.strip_prefix(b"x-ratelimit-")? {
-        [b'l', b'i', b'm', b'i', b't', rest @ ..] => (Part::Limit, rest),
-        [b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g', rest @ ..] => (Part::Remaining, rest),
-        [b'r', b'e', b's', b'e', b't', rest @ ..] => (Part::Reset, rest),
-        _ => return None,
-    };
-    let (unit, key, unit_named) = match rest {
-        b"-requests" => REQUESTS,
-        b"-tokens" => TOKENS,
-        b"" => UNNAMED,
-        _ => return None,
-    };
-    Some(FieldName { part, unit, window: None, key, unit_named, millis: false, family: true })
 }
 
 /// Reads a name that passed [`may_be_limit`].

@@ -1,17 +1,18 @@
 //! The buckets of the named limit / remaining / reset families: which are spent, and when they reset.
 
 mod field;
+mod special;
 
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
 
-use field::{MAX_MEMBERS, ReadPart, used_of_limit};
+use field::ReadPart;
 pub(super) use field::{Reset, read_reset};
 
-use super::names::{FieldName, Part, any_name, frequent_name, hash};
-use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, count, plain_count};
+use super::names::{FieldName, Part, any_name, frequent_name};
+use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, plain_count};
 use super::vendor::{BareReset, Profile};
 use super::{MAX_LIMITS, ServiceLimit};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -211,54 +212,6 @@ impl<'h> Buckets<'h> {
         }
         Some(())
     }
-
-    /// The fields that state a whole bucket in one value.
-    fn note_special(
-        &mut self,
-        name: &'h HeaderName,
-        text: &str,
-        value: &[u8],
-        clock: &Clock<'_>,
-    ) -> Option<()> {
-        if text == "sforce-limit-info" {
-            // https://developer.salesforce.com: `api-usage=used/limit`, then per-application figures.
-            let usage = value
-                .split(|byte| matches!(byte, b';' | b','))
-                .find_map(|part| part.trim_ascii().strip_prefix(b"api-usage="));
-            let (used, limit) = used_of_limit(usage?)?;
-            let bucket = self.bucket(hash(text.as_bytes()), QuotaUnit::Quota)?;
-            bucket.family = true;
-            bucket.note_used(used, limit);
-            return Some(());
-        }
-        // https://developer.zendesk.com: `Zendesk-RateLimit-<endpoint>: total=100; remaining=0; resets=27`.
-        if !value.contains(&b'=') || !value.contains(&b';') || !text.contains("ratelimit-") {
-            return None;
-        }
-        let pairs = || {
-            value.split(|byte| *byte == b';').take(MAX_MEMBERS).filter_map(|pair| {
-                let at = pair.iter().position(|byte| *byte == b'=')?;
-                Some((pair.get(..at)?.trim_ascii(), pair.get(at.checked_add(1)?..)?.trim_ascii()))
-            })
-        };
-        if !pairs().any(|(key, _)| key.eq_ignore_ascii_case(b"remaining")) {
-            return None;
-        }
-        let bucket = self.bucket(hash(text.as_bytes()), QuotaUnit::Requests)?;
-        bucket.family = true;
-        for (key, value) in pairs() {
-            if key.eq_ignore_ascii_case(b"total") || key.eq_ignore_ascii_case(b"limit") {
-                bucket.limit = count(value).or(bucket.limit);
-            } else if key.eq_ignore_ascii_case(b"remaining") {
-                bucket.remaining = count(value).or(bucket.remaining);
-            } else if (key.eq_ignore_ascii_case(b"resets") || key.eq_ignore_ascii_case(b"reset"))
-                && let Some(reset) = read_reset(value, BareUnit::Seconds, clock)
-            {
-                bucket.note_reset(1, reset, name, clock);
-            }
-        }
-        Some(())
-    }
 }
 
 impl<'h> Bucket<'h> {
@@ -320,29 +273,32 @@ fn keep<'b>(latest: &mut Option<ResetAdvice<'b>>, advice: Advice, source: &'b He
 }
 
 impl Buckets<'_> {
-    /// The service limits, in the order that they came in.
-    pub(super) fn limits(&self, profile: &Profile, clock: &Clock<'_>) -> ArrayVec<ServiceLimit, MAX_LIMITS> {
+    /// The service limits, in the order that they came in; put where they belong, for they are large to be moved.
+    pub(super) fn state_limits(
+        &self,
+        profile: &Profile,
+        clock: &Clock<'_>,
+        limits: &mut ArrayVec<ServiceLimit, MAX_LIMITS>,
+    ) {
         let stated = self.0.iter().filter(|bucket| {
             bucket.family && [bucket.limit, bucket.remaining].into_iter().flatten().next().is_some()
                 || bucket.reset.is_some()
         });
-        stated
-            .take(MAX_LIMITS)
-            .map(|bucket| {
-                let known =
-                    |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
-                let remaining =
-                    if bucket.is_spent() == Some(true) { Some(0) } else { known(bucket.remaining) };
-                ServiceLimit {
-                    unit: bucket.unit(profile),
-                    window: bucket.window,
-                    limit: known(bucket.limit),
-                    remaining,
-                    reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
-                    resets_at_once: !bucket.unit_named,
-                }
-            })
-            .collect()
+        for bucket in stated.take(MAX_LIMITS) {
+            let known = |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
+            let remaining = if bucket.is_spent() == Some(true) { Some(0) } else { known(bucket.remaining) };
+            let limit = ServiceLimit {
+                unit: bucket.unit(profile),
+                window: bucket.window,
+                limit: known(bucket.limit),
+                remaining,
+                reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
+                resets_at_once: !bucket.unit_named,
+            };
+            if limits.try_push(limit).is_err() {
+                return;
+            }
+        }
     }
 
     /// What is spent, whatever the response's status.

@@ -95,6 +95,16 @@ impl SpillOver {
         }))
     }
 
+    /// The same with what is known beyond the last response: whether an attempt may have been processed, and the wait
+    /// that the gate expects.
+    pub(crate) fn knowing(mut self, unclear: bool, expected: Option<(Duration, SystemTime)>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.possibly_processed |= unclear;
+            inner.expected = expected.or(inner.expected);
+        }
+        self
+    }
+
     /// For a call that the gate did not let go.
     pub(crate) fn unsent(
         reason: Reason,
@@ -174,11 +184,13 @@ impl SpillOver {
     /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
-        if let Some((wait, at)) = self.0.expected {
-            return at.checked_add(wait);
-        }
-        let reading = self.reading()?;
-        reading.received_at().checked_add(reading.hint()?.wait())
+        let expected = self.0.expected.and_then(|(wait, at)| at.checked_add(wait));
+        let advised = self.reading().and_then(|reading| {
+            let wait = reading.hint()?.wait();
+            reading.received_at().checked_add(wait)
+        });
+        // The gate may know of a longer wait, from the refusal of another call.
+        expected.max(advised)
     }
 
     /// The last advice and its source.
@@ -218,7 +230,8 @@ impl SpillOver {
     }
 
     /// Whether the server may have processed the request: an attempt was cut off by the latency budget before
-    /// a response came. Sending such a call elsewhere may do its work twice.
+    /// a response came, lost its connection, or ended in a failure such as 502 that leaves it open. Sending such a call
+    /// elsewhere may do its work twice.
     #[must_use]
     pub fn possibly_processed(&self) -> bool {
         self.0.possibly_processed

@@ -1,0 +1,153 @@
+//! The strategies side by side, each as a client process.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use reqwest_admission::gate::Gate;
+use reqwest_admission::pace::TokenEstimate;
+use reqwest_admission::policy::AttemptTimeout;
+use reqwest_admission::{Admission, AdmissionPolicy, LatencyBudget};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware};
+use reqwest_retry::RetryTransientMiddleware;
+use reqwest_retry::policies::ExponentialBackoff;
+use tokio::time::Instant;
+
+use crate::aws::Adaptive;
+use crate::model::{Call, Oracle, Scenario, Way, World, play};
+use crate::origin::Origin;
+use crate::peers::{Repeat, Rule};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    Oracle,
+    Admission,
+    ReqwestRetry,
+    Fixed,
+    HeaderExact,
+    HeaderJittered,
+    OpenAi,
+    Aws,
+}
+
+impl Strategy {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Oracle,
+        Self::Admission,
+        Self::ReqwestRetry,
+        Self::Fixed,
+        Self::HeaderExact,
+        Self::HeaderJittered,
+        Self::OpenAi,
+        Self::Aws,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Oracle => "oracle",
+            Self::Admission => "admission",
+            Self::ReqwestRetry => "reqwest-retry",
+            Self::Fixed => "fixed-1s",
+            Self::HeaderExact => "header-exact",
+            Self::HeaderJittered => "header-plus-25",
+            Self::OpenAi => "openai-sdk",
+            Self::Aws => "aws-adaptive",
+        }
+    }
+
+    /// Whether this is one of the others.
+    pub(crate) const fn is_peer(self) -> bool {
+        !matches!(self, Self::Oracle | Self::Admission)
+    }
+
+    /// Plays a scenario, all of whose processes follow this strategy.
+    pub(crate) fn play(self, scenario: Scenario) -> Arc<World> {
+        if self == Self::Oracle {
+            return play(scenario, |_, _| Oracle);
+        }
+        play(scenario, |world, process| {
+            let origin = Origin(Arc::clone(world));
+            Process { client: self.client(scenario.seed, process, world.start, origin) }
+        })
+    }
+
+    /// The client of one process.
+    pub(crate) fn client(
+        self,
+        seed: u64,
+        process: usize,
+        start: Instant,
+        origin: impl Middleware,
+    ) -> ClientWithMiddleware {
+        // No request ever reaches it.
+        static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+        let stack = ClientBuilder::new(CLIENT.get_or_init(reqwest::Client::new).clone());
+        let repeat = |rule| Repeat::new(rule, seed, process);
+        let stack = match self {
+            Self::Oracle => stack,
+            Self::Admission => stack.with(admission(seed, process)),
+            Self::ReqwestRetry => {
+                let policy = ExponentialBackoff::builder().build_with_max_retries(3);
+                stack.with(RetryTransientMiddleware::new_with_policy(policy))
+            }
+            Self::Fixed => stack.with(repeat(Rule::Fixed)),
+            Self::HeaderExact => stack.with(repeat(Rule::Header { jitter: 0.0 })),
+            Self::HeaderJittered => stack.with(repeat(Rule::Header { jitter: 0.25 })),
+            Self::OpenAi => stack.with(repeat(Rule::OpenAi)),
+            Self::Aws => stack.with(Adaptive::new(seed, process, start)),
+        };
+        stack.with(origin).build()
+    }
+}
+
+/// The middleware as it is shipped. The model's budget bounds sends, not their answers, so attempts are not cut off.
+#[expect(clippy::expect_used, reason = "valid settings")]
+fn admission(seed: u64, process: usize) -> Admission {
+    let seed = seed * 1000 + process as u64;
+    let policy = AdmissionPolicy::builder().attempt_timeout(AttemptTimeout::Unclamped).build();
+    Admission::builder()
+        .policy(policy.expect("a policy"))
+        .gate(Gate::builder().seed(seed).build().expect("a gate"))
+        .settle_from_usage(true)
+        .seed(seed)
+        .build()
+        .expect("a middleware")
+}
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) client: ClientWithMiddleware,
+}
+
+impl Way for Process {
+    async fn call(&self, _: &World, call: Call) -> bool {
+        let request = self
+            .client
+            .post("http://model.test/v1/responses")
+            .body("{}")
+            .with_extension(call)
+            .with_extension(LatencyBudget::new(call.deadline - call.start))
+            .with_extension(TokenEstimate::new(call.estimate as u64, 0));
+        match request.send().await {
+            Ok(response) if response.status().is_success() => response.bytes().await.is_ok(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|strategy| strategy.name()).collect();
+            format!("no strategy is called {name}; there are {}", names.join(", "))
+        })
+    }
+}

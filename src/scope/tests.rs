@@ -1,0 +1,96 @@
+use super::*;
+
+fn request(url: &str) -> Request {
+    Request::new(http::Method::POST, url.parse().unwrap())
+}
+
+fn scope(request: &Request) -> ScopeKey {
+    Parts::of(request, Profile::named("openai")).key()
+}
+
+#[test]
+fn endpoint_credential_and_model_tell_scopes_apart_and_nothing_else_does() {
+    let base = request("https://api.example/v1/chat?page=1");
+    assert_eq!(scope(&base), scope(&request("https://api.example/v1/other?page=2")));
+    assert_eq!(scope(&base).endpoint(), "https://api.example");
+    for other in [
+        "https://api.example:8443/v1/chat",
+        "http://api.example/v1/chat",
+        "https://api.example/v1/chat?key=SECRET",
+        "https://user:SECRET@api.example/v1/chat",
+        "https://api.example/openai/deployments/large/chat/completions",
+        "https://api.example/v1beta/models/large:generateContent",
+    ] {
+        let other = scope(&request(other));
+        assert_ne!(scope(&base), other);
+        assert!(!format!("{other:?}").contains("SECRET"), "{other:?}");
+    }
+}
+
+#[test]
+fn a_remembered_scope_is_the_one_that_would_be_made() {
+    let scopes = RecentScopes::default();
+    for round in 0..3 {
+        for number in 0..12 {
+            let url = format!("https://user:{}@api{}.example/v1?x#y", number % 3, number % 5);
+            let request = request(&url);
+            let profile = Profile::standard();
+            assert_eq!(
+                scopes.scope_of(&request, profile),
+                Parts::of(&request, profile).key(),
+                "{round} {number}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_credential_header_counts() {
+    let base = request("https://api.example/");
+    for name in CREDENTIAL_HEADERS {
+        let with = |value: &'static str| {
+            let mut request = request("https://api.example/");
+            request.headers_mut().insert(name, http::HeaderValue::from_static(value));
+            scope(&request)
+        };
+        assert_ne!(with("one"), with("two"), "{name}");
+        assert_ne!(with("one"), scope(&base), "{name}");
+    }
+}
+
+#[test]
+fn the_model_field_counts_where_the_vendor_limits_by_model() {
+    let with = |model: &str, profile| {
+        let mut request = request("https://api.example/v1/chat");
+        *request.body_mut() = Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
+        Parts::of(&request, profile).key()
+    };
+    let openai = Profile::named("openai");
+    assert_ne!(with("a", openai), with("b", openai));
+    assert_eq!(with("a", openai).label_str(), Some("a"));
+    assert_eq!(with("a", Profile::standard()), with("b", Profile::standard()));
+}
+
+#[test]
+fn the_model_is_found_wherever_it_stands() {
+    let model = |body: &str| model_of(body.as_bytes()).map(Cow::into_owned);
+    for body in [
+        r#"{"model":"a b","messages":[]}"#,
+        r#"{"model":"a\u0020b"}"#,
+        r#" { "messages": [{"model":"no"}], "model" : "a b", "n": 1 }"#,
+        r#"{"model":"a b" and nothing that is read"#,
+    ] {
+        assert_eq!(model(body).as_deref(), Some("a b"), "{body}");
+    }
+    for body in ["", "[]", r#"{"model":null}"#, r#"{"model":"a"#, r#"{"models":"a"}"#, r#"{"model":1}"#] {
+        assert_eq!(model(body), None, "{body}");
+    }
+}
+
+#[test]
+fn deployments_and_models_are_named_in_the_path() {
+    assert_eq!(named_in_path("/openai/deployments/gpt/chat/completions"), Some("gpt"));
+    assert_eq!(named_in_path("/v1beta/models/gemini-pro:generateContent"), Some("gemini-pro"));
+    assert_eq!(named_in_path("/v1/models/gpt"), None);
+    assert_eq!(named_in_path("/deployments/"), None);
+}

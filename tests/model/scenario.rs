@@ -1,0 +1,102 @@
+//! What a run is made of, and what came out of it.
+
+/// What a scenario is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) callers: usize,
+    pub(crate) processes: usize,
+    /// Tokens a second.
+    pub(crate) capacity: f64,
+    /// Offered load as a multiple of the capacity; 0 for a batch of `seconds` of work.
+    pub(crate) load: f64,
+    /// The latency budget of a call in seconds.
+    pub(crate) budget: f64,
+    pub(crate) warm_up: f64,
+    pub(crate) seconds: f64,
+    /// The share of its cost that a refused call is charged.
+    pub(crate) rejection_cost: f64,
+    pub(crate) advice: Advice,
+    /// The factor on the capacity during the middle third.
+    pub(crate) step: f64,
+    /// The share of the capacity that somebody unseen takes.
+    pub(crate) tenant: f64,
+    pub(crate) server: ServerKind,
+    /// Whether every arrival at the server is kept.
+    pub(crate) traced: bool,
+    pub(crate) seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Advice {
+    Exact,
+    WholeSeconds,
+    Missing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ServerKind {
+    /// A provisioned deployment: nothing but refusals.
+    Leaky,
+    /// A token bucket of a minute's worth that states its limit in headers.
+    Headers,
+}
+
+impl Scenario {
+    pub(crate) fn ptu(callers: usize, capacity: f64, load: f64, seed: u64) -> Self {
+        Self {
+            callers,
+            processes: 1,
+            capacity,
+            load,
+            budget: 60.0,
+            warm_up: 300.0,
+            seconds: 1800.0,
+            rejection_cost: 0.0,
+            advice: Advice::Exact,
+            step: 1.0,
+            tenant: 0.0,
+            server: ServerKind::Leaky,
+            traced: false,
+            seed,
+        }
+    }
+
+    pub(crate) fn is_batch(&self) -> bool {
+        self.load <= 0.0
+    }
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    /// The cost admitted, as a share of what the server could have admitted; of a batch, over the time it took.
+    pub(crate) goodput: f64,
+    pub(crate) rejections_per_success: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// Share of calls.
+    pub(crate) failed: f64,
+    /// The most refusals in one second after the first.
+    pub(crate) peak: f64,
+    /// Mean seconds until a call that failed was told so.
+    pub(crate) refusal: f64,
+    /// The moment of the last admission.
+    pub(crate) makespan: f64,
+}
+
+impl Figures {
+    /// The mean over runs; of the peaks the highest.
+    pub(crate) fn mean(runs: &[Self]) -> Self {
+        let mean = |field: fn(&Self) -> f64| runs.iter().map(field).sum::<f64>() / runs.len() as f64;
+        Self {
+            goodput: mean(|run| run.goodput),
+            rejections_per_success: mean(|run| run.rejections_per_success),
+            p50: mean(|run| run.p50),
+            p99: mean(|run| run.p99),
+            failed: mean(|run| run.failed),
+            peak: runs.iter().map(|run| run.peak).fold(0.0, f64::max),
+            refusal: mean(|run| run.refusal),
+            makespan: mean(|run| run.makespan),
+        }
+    }
+}
