@@ -25,6 +25,8 @@ mod call;
 mod entry;
 mod legs;
 mod outcome;
+mod passage;
+mod read;
 mod replay;
 mod routing;
 mod sent;

@@ -9,19 +9,17 @@ use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
 use super::attempt::is_error;
-use super::entry::{self, Entry, Left};
+use super::entry::{self, Entry};
 use super::legs::{Legs, Turn};
 use super::sent::Sent;
 use super::{Shared, replay};
-use crate::body::Peeked;
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
+use crate::gate::{Permit, Place, RefusalReason, Reserve};
 use crate::observe::{self, CallReport};
 use crate::ownership::{Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
-use crate::reading::{Hint, MAX_BODY, Reading};
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -38,7 +36,7 @@ pub(super) struct LogicalCall<'a> {
     started: Instant,
     /// The deadline where the call is now: of the leg, where there are others.
     pub(super) deadline: Instant,
-    cut_off: Option<Instant>,
+    pub(super) cut_off: Option<Instant>,
     idempotent: bool,
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
@@ -192,46 +190,6 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
-    /// Asks for the permit to send, where there is a gate.
-    fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
-        Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
-    }
-
-    /// Waits at the gate; `now` becomes the moment at which that ends.
-    async fn queue(
-        &mut self,
-        ticket: Ticket,
-        now: &mut Instant,
-    ) -> std::result::Result<Option<Permit>, Refusal> {
-        self.tell_queued(ticket.predicted().time);
-        let start = clock::now();
-        let granted = ticket.await;
-        *now = clock::now();
-        self.count_wait(now.saturating_duration_since(start));
-        granted.map(Some)
-    }
-
-    /// Books a call, whose permit of this process is at hand, in the store of its fleet.
-    async fn book(
-        &mut self,
-        permit: Permit,
-        now: &mut Instant,
-    ) -> std::result::Result<Option<Permit>, Refusal> {
-        let Some(entry) = &self.entry else { return Ok(Some(permit)) };
-        entry.book(&permit, self.deadline).await?;
-        *now = clock::now();
-        if !permit.is_overtaken(*now) {
-            return Ok(Some(permit));
-        }
-        // While the fleet was asked, another call was refused. What is booked there stays booked.
-        match self.reserve(Some(permit.step_back()), *now) {
-            None => Ok(None),
-            Some(Reserve::Granted(permit)) => Ok(Some(permit)),
-            Some(Reserve::Refused(refusal)) => Err(refusal),
-            Some(Reserve::Queued(ticket)) => self.queue(ticket, now).await,
-        }
-    }
-
     /// What to do about an attempt that did not end in success; waits, where that is to send it again.
     async fn judge(
         &mut self,
@@ -296,66 +254,6 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
-    /// What a fleet is to be given back of an attempt.
-    fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
-        let is_refusal = sent.reading().is_some_and(entry::is_refusal);
-        self.entry
-            .as_ref()
-            .zip(permit.filter(|_| is_refusal))
-            .and_then(|(entry, permit)| entry.booking(permit))
-    }
-
-    /// Tells a fleet of a refusal, where there is one.
-    async fn publish(&self, booked: Option<StoreRequest>, sent: &Sent, at: Instant) {
-        if let (Some(entry), Some(booked)) = (&self.entry, booked) {
-            let advised = sent.reading().and_then(Reading::hint).map(Hint::wait).unwrap_or_default();
-            entry.publish(booked, advised.saturating_sub(clock::since(at))).await;
-        }
-    }
-
-    /// Tells the gate what came of an attempt.
-    fn leave(&self, permit: Option<Permit>, sent: &Sent, decision: &Decision, at: Instant) -> Left {
-        let Some(permit) = permit else { return Left::default() };
-        match sent {
-            Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
-            Sent::Read(read) => {
-                let mut permit = permit;
-                let reading = (!invites_retry(read.1.status())).then_some(&read.1);
-                entry::taken(&mut permit, reading, at);
-                Left { permit: Some(permit), place: None }
-            }
-            Sent::Unread(_) | Sent::Failed(_) | Sent::CutOff => Left::default(),
-        }
-    }
-
-    /// Reads a response that may be a refusal, with its body.
-    async fn read(&self, sent: Sent, at: Instant) -> Sent {
-        let Sent::Unread(response) = sent else { return sent };
-        let received_at = clock::wall_clock();
-        let status = response.status();
-        let profile = self.profile_of(&response);
-        let peeked = if profile.inspects_body_of(status) {
-            let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
-            let patience = self.cut_off.map_or(patience, |end| patience.min(end));
-            Peeked::read(response, MAX_BODY, patience).await
-        } else {
-            Peeked::unread(response)
-        };
-        let headers = &peeked.head().headers;
-        let reading = Reading::with_profile(profile, status, headers, Some(peeked.text()), received_at);
-        Sent::Read(Box::new((peeked, reading)))
-    }
-
-    /// Reads a success, where somebody learns from it.
-    pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
-        if self.entry.is_none() && self.seen_as.is_none() {
-            return None;
-        }
-        let (status, headers) = (response.status(), response.headers());
-        let profile = self.profile_of(response);
-        Some(Reading::with_profile(profile, status, headers, None, clock::wall_clock()))
-    }
-
     fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
         let outcome = match sent {
             Sent::Unread(_) => return Decision::Admit,
@@ -404,7 +302,7 @@ impl<'a> LogicalCall<'a> {
         self.count_wait(clock::since(start));
     }
 
-    fn count_wait(&mut self, waited: Duration) {
+    pub(super) fn count_wait(&mut self, waited: Duration) {
         self.waited = self.waited.saturating_add(waited);
         self.report.waited_for(waited);
     }

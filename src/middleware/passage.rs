@@ -1,0 +1,92 @@
+//! A call at the gate: it asks for its permit, waits for it, and tells what came of the attempt.
+
+use std::time::Instant;
+
+use super::call::LogicalCall;
+use super::entry::{self, Left};
+use super::sent::Sent;
+use crate::clock;
+use crate::decision::Decision;
+use crate::gate::{Permit, Place, Refusal, Reserve, StoreRequest, Ticket};
+use crate::ownership::invites_retry;
+use crate::reading::{Hint, Reading};
+
+impl LogicalCall<'_> {
+    /// Asks for the permit to send, where there is a gate.
+    pub(super) fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
+        Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
+    }
+
+    /// Waits at the gate; `now` becomes the moment at which that ends.
+    pub(super) async fn queue(
+        &mut self,
+        ticket: Ticket,
+        now: &mut Instant,
+    ) -> Result<Option<Permit>, Refusal> {
+        self.tell_queued(ticket.predicted().time);
+        let start = clock::now();
+        let granted = ticket.await;
+        *now = clock::now();
+        self.count_wait(now.saturating_duration_since(start));
+        granted.map(Some)
+    }
+
+    /// Books a call, whose permit of this process is at hand, in the store of its fleet.
+    pub(super) async fn book(
+        &mut self,
+        permit: Permit,
+        now: &mut Instant,
+    ) -> Result<Option<Permit>, Refusal> {
+        let Some(entry) = &self.entry else { return Ok(Some(permit)) };
+        entry.book(&permit, self.deadline).await?;
+        *now = clock::now();
+        if !permit.is_overtaken(*now) {
+            return Ok(Some(permit));
+        }
+        // While the fleet was asked, another call was refused. What is booked there stays booked.
+        match self.reserve(Some(permit.step_back()), *now) {
+            None => Ok(None),
+            Some(Reserve::Granted(permit)) => Ok(Some(permit)),
+            Some(Reserve::Refused(refusal)) => Err(refusal),
+            Some(Reserve::Queued(ticket)) => self.queue(ticket, now).await,
+        }
+    }
+
+    /// What a fleet is to be given back of an attempt.
+    pub(super) fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
+        let is_refusal = sent.reading().is_some_and(entry::is_refusal);
+        self.entry
+            .as_ref()
+            .zip(permit.filter(|_| is_refusal))
+            .and_then(|(entry, permit)| entry.booking(permit))
+    }
+
+    /// Tells a fleet of a refusal, where there is one.
+    pub(super) async fn publish(&self, booked: Option<StoreRequest>, sent: &Sent, at: Instant) {
+        if let (Some(entry), Some(booked)) = (&self.entry, booked) {
+            let advised = sent.reading().and_then(Reading::hint).map(Hint::wait).unwrap_or_default();
+            entry.publish(booked, advised.saturating_sub(clock::since(at))).await;
+        }
+    }
+
+    /// Tells the gate what came of an attempt.
+    pub(super) fn leave(
+        &self,
+        permit: Option<Permit>,
+        sent: &Sent,
+        decision: &Decision,
+        at: Instant,
+    ) -> Left {
+        let Some(permit) = permit else { return Left::default() };
+        match sent {
+            Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
+            Sent::Read(read) => {
+                let mut permit = permit;
+                let reading = (!invites_retry(read.1.status())).then_some(&read.1);
+                entry::taken(&mut permit, reading, at);
+                Left { permit: Some(permit), place: None }
+            }
+            Sent::Unread(_) | Sent::Failed(_) | Sent::CutOff => Left::default(),
+        }
+    }
+}
