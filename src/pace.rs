@@ -8,6 +8,7 @@
 mod anchor;
 mod concurrency;
 mod cost;
+mod independent;
 mod learn;
 mod level;
 mod limits;

@@ -5,6 +5,7 @@
 //! gets: the cost admitted between them over the time between them. After a refusal calls are not let go all at once
 //! but one after another at that rate, from `R` on, with a small probing excess that grows until the next refusal.
 
+use super::independent::{Independent, Verdict};
 use super::recent::Recent;
 
 /// An idle pacer opens when a call arrives this much later than it could have been sent.
@@ -107,6 +108,7 @@ pub(crate) struct Pacer {
     /// The probing excess of the last call.
     probing: f64,
     recent: Recent,
+    independent: Independent,
 }
 
 impl Pacer {
@@ -265,7 +267,7 @@ impl Pacer {
 
         let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(Anchor { admits, admitted, refused: self.refused });
+        self.measure(Anchor { admits, admitted, refused: self.refused }, wait);
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             // Calls now and then show how much was wanted, not how much there is.
@@ -279,7 +281,12 @@ impl Pacer {
         self.pacing = true;
         self.gated = 0.0;
         self.probing = 0.0;
-        let margin = self.margin(self.episode.saturating_sub(1), capacity) * (0.5 + seen.draw);
+        // There is no limit to keep clear of where calls are refused whatever their rate is.
+        let margin = if self.independent.is_certain() {
+            MARGIN.0
+        } else {
+            self.margin(self.episode.saturating_sub(1), capacity)
+        } * (0.5 + seen.draw);
         // Nobody else is to be kept apart from a call that is alone.
         let margin = seen.alone.map_or(margin, |planned| (planned - wait).max(0.0));
         let sent_after = (self.sent - seen.sent_before - seen.cost).max(0.0);
@@ -294,8 +301,8 @@ impl Pacer {
         wait
     }
 
-    /// Takes a new anchor, and what it says of the capacity together with the last one.
-    fn measure(&mut self, new: Anchor) {
+    /// Takes a new anchor, of a refusal that advised `wait`, and what it says of the capacity together with the last one.
+    fn measure(&mut self, new: Anchor, wait: f64) {
         let Some(last) = self.anchor else {
             self.anchor = Some(new);
             self.idle = 0.0;
@@ -309,6 +316,11 @@ impl Pacer {
             return;
         }
         let observed = cost / span;
+        // A span in which the callers were the limit says nothing of why calls are refused.
+        let verdict = match self.capacity {
+            Some(estimate) if self.idle <= 0.5 * span => self.independent.pair(cost, span, wait, estimate),
+            _ => Verdict::Limit,
+        };
         let capacity = match self.capacity.filter(|_| !self.provisional) {
             // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
             // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.
@@ -326,6 +338,11 @@ impl Pacer {
                 let weight = 1.0 - (-span / MEMORY).exp();
                 capacity * (observed / capacity).clamp(0.2, 5.0).powf(weight)
             }
+        };
+        let capacity = match verdict {
+            Verdict::Limit => capacity,
+            Verdict::Keep => self.capacity.unwrap_or(capacity),
+            Verdict::Set(other) => other,
         };
         self.capacity = Some(capacity);
         self.provisional = false;
