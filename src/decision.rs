@@ -259,8 +259,7 @@ fn decide_response(
     draw: Draw,
 ) -> Decision {
     if !reading.is_throttled() {
-        let unclear = matches!(reading.status().as_u16(), 408 | 500 | 502 | 504);
-        return repeat_unclear(policy, unclear && call.idempotent, call, at, draw);
+        return repeat_unclear(policy, reading.leaves_outcome_open() && call.idempotent, call, at, draw);
     }
     if let Some(terminal) = reading.terminal() {
         return Decision::SpillOver(match terminal {
@@ -269,9 +268,7 @@ fn decide_response(
             Terminal::RequestTooLarge => Reason::RequestTooLarge,
         });
     }
-    // A 503 without advice may come from a proxy that has already passed the request on.
-    let refused_unprocessed = reading.status().as_u16() != 503 || reading.hint().is_some();
-    if !refused_unprocessed && !call.idempotent {
+    if !reading.is_refused_unprocessed() && !call.idempotent {
         return Decision::Admit;
     }
     let wait = Wait::for_refusal(policy, reading, call, at, draw);

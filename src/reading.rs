@@ -96,6 +96,18 @@ impl Reading {
         self.throttled
     }
 
+    /// Whether the server has certainly not processed the request. A 503 without advice may come from a proxy that has
+    /// already passed the request on.
+    pub(crate) fn is_refused_unprocessed(&self) -> bool {
+        self.throttled && (self.status != StatusCode::SERVICE_UNAVAILABLE || self.hint.is_some())
+    }
+
+    /// Whether the server may or may not have processed the request.
+    pub(crate) fn leaves_outcome_open(&self) -> bool {
+        matches!(self.status.as_u16(), 408 | 500 | 502 | 504)
+            || self.throttled && !self.is_refused_unprocessed()
+    }
+
     /// The wait that the response advises.
     #[must_use]
     pub const fn hint(&self) -> Option<&Hint> {

@@ -104,11 +104,6 @@ impl Entry {
     }
 }
 
-/// Whether a response refuses for want of capacity. A 503 without advice may be a failure like any other.
-pub(super) fn is_refusal(reading: &Reading) -> bool {
-    reading.is_throttled() && (reading.status().as_u16() != 503 || reading.hint().is_some())
-}
-
 /// Tells the gate of a response that is no refusal.
 pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant) {
     if let Some(reading) = reading {

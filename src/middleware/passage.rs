@@ -54,7 +54,7 @@ impl LogicalCall<'_> {
 
     /// What a fleet is to be given back of an attempt.
     pub(super) fn booked(&self, permit: Option<&Permit>, sent: &Sent) -> Option<StoreRequest> {
-        let is_refusal = sent.reading().is_some_and(entry::is_refusal);
+        let is_refusal = sent.reading().is_some_and(Reading::is_refused_unprocessed);
         self.entry
             .as_ref()
             .zip(permit.filter(|_| is_refusal))
@@ -79,7 +79,9 @@ impl LogicalCall<'_> {
     ) -> Left {
         let Some(permit) = permit else { return Left::default() };
         match sent {
-            Sent::Read(read) if entry::is_refusal(&read.1) => entry::refused(permit, &read.1, decision, at),
+            Sent::Read(read) if read.1.is_refused_unprocessed() => {
+                entry::refused(permit, &read.1, decision, at)
+            }
             Sent::Read(read) => {
                 let mut permit = permit;
                 let reading = (!invites_retry(read.1.status())).then_some(&read.1);

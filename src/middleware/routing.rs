@@ -6,7 +6,7 @@ use http::Extensions;
 use reqwest::Request;
 
 use super::call::LogicalCall;
-use super::entry::{self, Entry};
+use super::entry::Entry;
 use super::legs::{Legs, Planned, Turn};
 use super::sent::Sent;
 use crate::clock;
@@ -75,7 +75,7 @@ impl LogicalCall<'_> {
         at: Instant,
     ) -> Decision {
         self.note(match sent {
-            Sent::Read(read) if entry::is_refusal(&read.1) => Some(true),
+            Sent::Read(read) if read.1.is_refused_unprocessed() => Some(true),
             Sent::Read(read) if !invites_retry(read.1.status()) => Some(false),
             Sent::Unread(_) | Sent::Read(_) | Sent::Failed(_) | Sent::CutOff => None,
         });
@@ -83,7 +83,7 @@ impl LogicalCall<'_> {
         let Decision::Wait { wait, .. } = &decision else { return decision };
         let failed = legs.refusals.saturating_sub(1);
         let asked = legs.routes.router.is_some() || failed >= legs.routes.failed_waits;
-        if !asked || !entry::is_refusal(&read.1) || self.left_for_a_leg(at).is_none() {
+        if !asked || !read.1.is_refused_unprocessed() || self.left_for_a_leg(at).is_none() {
             return decision;
         }
         let candidates = legs.candidates(spare);

@@ -58,11 +58,7 @@ impl Sent {
     pub(super) fn is_unclear(&self) -> bool {
         match self {
             Self::Unread(_) => false,
-            Self::Read(read) => match read.1.status().as_u16() {
-                408 | 500 | 502 | 504 => true,
-                503 => read.1.hint().is_none(),
-                _ => false,
-            },
+            Self::Read(read) => read.1.leaves_outcome_open(),
             Self::Failed(error) => replay::failure(error) == Failure::Unknown,
             Self::CutOff => true,
         }
