@@ -18,6 +18,7 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
+pub(crate) use vendor::CountedBy;
 pub use vendor::Profile;
 
 use crate::units::QuotaUnits;

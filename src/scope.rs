@@ -3,6 +3,8 @@
 //! Limits are counted per endpoint and credential; some services count them per deployment or model as well. The default
 //! reads all three off the request; a caller who knows better says so per call or per client.
 
+mod signed;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,7 +16,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use crate::gate::ScopeKey;
-use crate::reading::Profile;
+use crate::reading::{CountedBy, Profile};
 
 /// Headers that carry a credential, besides those that are marked as sensitive.
 const CREDENTIAL_HEADERS: [&str; 14] = [
@@ -41,8 +43,8 @@ const MOST_CREDENTIALS: usize = 4;
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
 
-/// The largest request body that a model name is looked for in, in bytes.
-const LARGEST_BODY: usize = 1024 * 1024;
+/// How much of a request body a model name is looked for in, in bytes.
+const LONGEST_SEARCH: usize = 1024 * 1024;
 
 /// How many scopes are remembered by [`RecentScopes`]: enough for a client's few models and credentials.
 const RECENT: usize = 8;
@@ -147,7 +149,7 @@ pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
         .headers()
         .iter()
         .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())))
         .take(MOST_CREDENTIALS)
         .collect();
     match found.as_slice() {
@@ -175,11 +177,35 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
     if let Some(name) = named_in_path(request.url().path()) {
         return Some(Cow::Borrowed(name));
     }
-    if !profile.limits_by_model {
-        return None;
+    match profile.counted_by {
+        CountedBy::Account => None,
+        CountedBy::Model => {
+            let body = request.body()?.as_bytes()?;
+            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
+        }
+        CountedBy::Segment(before) => segment_behind(request.url().path(), before).map(Cow::Borrowed),
+        CountedBy::Routes(routes) => {
+            let path = request.url().path();
+            routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
+        }
+        CountedBy::EachRoute => Some(route(request.url().path())),
     }
-    let body = request.body()?.as_bytes().filter(|body| body.len() <= LARGEST_BODY)?;
-    model_of(body)
+}
+
+fn segment_behind<'a>(path: &'a str, before: &str) -> Option<&'a str> {
+    let mut segments = path.split('/');
+    segments.find(|segment| *segment == before)?;
+    segments.next().filter(|segment| !segment.is_empty())
+}
+
+/// A path with its numbers replaced: `/2/tweets/123` and `/2/tweets/456` are one route, and version 2 is not an id.
+fn route(path: &str) -> Cow<'_, str> {
+    let is_id = |segment: &str| segment.len() > 1 && segment.bytes().all(|byte| byte.is_ascii_digit());
+    if !path.split('/').any(is_id) {
+        return Cow::Borrowed(path);
+    }
+    let segments = path.split('/').map(|segment| if is_id(segment) { ":id" } else { segment });
+    Cow::Owned(segments.collect::<Vec<_>>().join("/"))
 }
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).

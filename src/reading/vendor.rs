@@ -45,10 +45,25 @@ pub struct Profile {
     pub(super) spent_window_is_wait: bool,
     /// Whether a limit per day whose name says nothing else is a long-lived quota, reset at an unknown moment.
     pub(super) daily_is_quota: bool,
-    /// Whether limits are counted per model, which the `model` field of the request's body names.
-    pub(crate) limits_by_model: bool,
+    /// What limits are counted by, beyond endpoint and credential.
+    pub(crate) counted_by: CountedBy,
     /// The least wait that the documentation asks for where a response advises none.
     pub(super) backoff_floor: Option<Duration>,
+}
+
+/// What a vendor counts limits by, beyond endpoint and credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedBy {
+    /// Nothing else: one set of limits for all.
+    Account,
+    /// The model, which the `model` field of the request's body names.
+    Model,
+    /// What the segment of the path behind this one names.
+    Segment(&'static str),
+    /// Groups of routes, by how their paths begin; the first match counts, and all others share one set of limits.
+    Routes(&'static [(&'static str, &'static str)]),
+    /// Each route by itself.
+    EachRoute,
 }
 
 /// How a reset without a unit is meant where it is not an epoch.
