@@ -8,6 +8,8 @@
 //! NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from another seed, and
 //! `--json` prints one object per scenario and strategy instead of the tables. `--check` fails where a target is missed
 //! by more than the noise that was measured. `--report` draws the plots instead, into `target/lab/report.html`.
+//! `--sockets` plays a part of it in real time over loopback instead, beside the same minute in virtual time, which takes
+//! a few minutes (`--seconds N` makes the minute shorter); there `--check` fails where the two contradict each other.
 //!
 //! The server is a leaky bucket that refuses with the time to the line; callers think, call, and repeat. All calls go
 //! through the real middleware stack of reqwest-middleware, whose innermost layer is the model. Tokio's clock is paused,
@@ -32,6 +34,7 @@ mod peers;
 mod plots;
 mod recorded;
 mod report;
+mod sockets;
 mod strategy;
 mod targets;
 
@@ -65,6 +68,9 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         };
+    }
+    if args.sockets {
+        return sockets::run(&args);
     }
     let rows = measure(&args);
     let checks = targets::checks(&rows);
