@@ -71,6 +71,7 @@ pub(crate) struct World {
     pub(crate) start: Instant,
     server: Mutex<Server>,
     tally: Mutex<Tally>,
+    random: Mutex<Random>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,7 +135,8 @@ impl World {
     pub(crate) fn new(scenario: Scenario) -> Arc<Self> {
         let start = Instant::now();
         let server = Mutex::new(Server::new(scenario, start));
-        Arc::new(Self { scenario, start, server, tally: Mutex::default() })
+        let random = Mutex::new(Random::new(scenario.seed, 8_000_000));
+        Arc::new(Self { scenario, start, server, tally: Mutex::default(), random })
     }
 
     /// Lets the callers call until the time is over, by the clock of the runtime; calls that are still open then are
@@ -221,7 +223,7 @@ impl World {
     /// One call over the network, until the head of its response; and how long the body will take.
     pub(crate) async fn send(&self, call: &Call) -> (Result<Option<Stated>, Option<Duration>>, Duration) {
         let sent = Instant::now();
-        sleep(ONE_WAY).await;
+        sleep(ONE_WAY + self.wobble()).await;
         let answer = self.server().arrive(call.size);
         match answer {
             Answer::Refused(advice) => {
@@ -237,6 +239,14 @@ impl World {
                 (Ok(stated), Duration::from_secs_f64(call.size / 5000.0))
             }
         }
+    }
+
+    fn wobble(&self) -> Duration {
+        if self.scenario.wobble <= 0.0 {
+            return Duration::ZERO;
+        }
+        let draw = self.random.lock().expect("random").uniform();
+        Duration::from_secs_f64(self.scenario.wobble * draw)
     }
 
     fn measures(&self) -> bool {
