@@ -1,7 +1,6 @@
 //! Instructions per call of whole stacks, and of the parts of ours: `cargo bench --bench instructions`.
 //!
 //! Instructions, unlike nanoseconds, are the same on a busy machine.
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,7 +1,6 @@
 //! What a call that does not spill pays for routes being configured: `cargo bench --bench routes`.
 //!
 //! Counts the instructions of the same call with and without routes, and fails where routes add more than 2 % to them.
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use reqwest_admission::{Admission, Deployment};
 use reqwest_middleware::ClientBuilder;

@@ -1,6 +1,5 @@
 //! The lab's server on real sockets: its answers, what it counts, and what a caller that hangs up leaves behind.
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod model;
 #[path = "../examples/lab/origin.rs"]

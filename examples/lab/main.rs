@@ -16,14 +16,6 @@
 //! so that half an hour takes seconds and the same seed gives the same figures (except for reqwest-retry, which draws
 //! its own jitter).
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::as_conversions,
-    clippy::arithmetic_side_effects,
-    reason = "a laboratory prints its figures, and reckons with small numbers of its own"
-)]
-
 mod args;
 mod aws;
 mod cases;

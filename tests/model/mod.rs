@@ -6,8 +6,6 @@
 
 #![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 #![allow(
-    clippy::as_conversions,
-    clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
     clippy::expect_used,
     reason = "a model with numbers of its own; where it is wrong the test shall fail"
