@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) start: Instant,
     server: Mutex<Server>,
     tally: Mutex<Tally>,
-    random: Mutex<Random>,
+    wobble: Mutex<Random>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,8 +133,8 @@ impl World {
     pub(crate) fn new(scenario: Scenario) -> Arc<Self> {
         let start = Instant::now();
         let server = Mutex::new(Server::new(scenario, start));
-        let random = Mutex::new(Random::new(scenario.seed, 8_000_000));
-        Arc::new(Self { scenario, start, server, tally: Mutex::default(), random })
+        let wobble = Mutex::new(Random::new(scenario.wobble.1, 8_000_000));
+        Arc::new(Self { scenario, start, server, tally: Mutex::default(), wobble })
     }
 
     /// Lets the callers call until the time is over, by the clock of the runtime; calls that are still open then are
@@ -240,11 +240,9 @@ impl World {
     }
 
     fn wobble(&self) -> Duration {
-        if self.scenario.wobble <= 0.0 {
-            return Duration::ZERO;
-        }
-        let draw = self.random.lock().expect("random").uniform();
-        Duration::from_secs_f64(self.scenario.wobble * draw)
+        let most = self.scenario.wobble.0;
+        let draw = if most > 0.0 { self.wobble.lock().expect("wobble").uniform() } else { 0.0 };
+        Duration::from_secs_f64(most * draw)
     }
 
     fn measures(&self) -> bool {

@@ -7,7 +7,7 @@ use super::{CALLERS, Real};
 use crate::model::{Figures, Scenario};
 use crate::strategy::Strategy;
 
-/// One strategy's runs in virtual time, one for each seed.
+/// One strategy's runs in virtual time: the same calls, in a different disorder each time.
 #[derive(Clone, Debug)]
 pub(crate) struct Virtual {
     pub(crate) scenario: Scenario,
@@ -15,7 +15,7 @@ pub(crate) struct Virtual {
     pub(crate) runs: Vec<Figures>,
 }
 
-/// A figure, and what real time may do to it beyond the difference between one virtual minute and another.
+/// A figure, and what real time may do to it beyond the difference between one virtual run and another.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
     name: &'static str,
@@ -51,7 +51,7 @@ impl Virtual {
         self.runs.iter().map(figure.of).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// The standard deviation between one minute and another.
+    /// The standard deviation between one run and another.
     fn deviation(&self, figure: &Figure) -> f64 {
         let mean = self.mean(figure);
         let squares: f64 = self.runs.iter().map(|run| ((figure.of)(run) - mean).powi(2)).sum();
@@ -195,7 +195,6 @@ pub(crate) fn print_json(beside: &[Beside], virtual_runs: &[Virtual]) {
                     "figure": figure.name,
                     "real": (figure.of)(&real.figures),
                     "virtual": counterpart.mean(figure),
-                    "same_seed": counterpart.runs.first().map(figure.of),
                     "deviation": counterpart.deviation(figure),
                     "allowed": counterpart.allowed(figure),
                 })
