@@ -3,9 +3,7 @@
 //! Every k-th request is answered with a 429 that advises 2 s, any other with a 200 after 50 ms, and nothing that the gate
 //! does makes the refusals rarer. The best that a client can do which keeps to the advice: k − 1 successes, as fast as its
 //! callers make calls, then 2 s of silence. Half of that has to be reached.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "small known numbers")]
-#![expect(clippy::print_stdout, reason = "the figures are to be seen")]
+#![cfg(test)]
 
 mod support;
 

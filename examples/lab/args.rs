@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::strategy::Strategy;
 
-const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check] [--report]";
+const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check] [--report] [--sockets [--seconds N]]";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Args {
@@ -12,6 +12,9 @@ pub(crate) struct Args {
     pub(crate) json: bool,
     pub(crate) check: bool,
     pub(crate) report: bool,
+    pub(crate) sockets: bool,
+    /// How long a run on real sockets measures.
+    pub(crate) seconds: Option<f64>,
     pub(crate) seed: u64,
     strategies: Vec<Strategy>,
     scenarios: Vec<String>,
@@ -24,6 +27,8 @@ impl Args {
             json: false,
             check: false,
             report: false,
+            sockets: false,
+            seconds: None,
             seed: 1,
             strategies: Vec::new(),
             scenarios: Vec::new(),
@@ -36,6 +41,12 @@ impl Args {
                 "--json" => args.json = true,
                 "--check" => args.check = true,
                 "--report" => args.report = true,
+                "--sockets" => args.sockets = true,
+                "--seconds" => {
+                    let text = value()?;
+                    let seconds: Option<f64> = text.parse().ok().filter(|seconds| *seconds >= 1.0);
+                    args.seconds = Some(seconds.ok_or_else(|| format!("{text} are no seconds"))?);
+                }
                 "--seed" => {
                     let text = value()?;
                     args.seed = text.parse().map_err(|_| format!("{text} is no seed"))?;

@@ -8,19 +8,13 @@
 //! NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from another seed, and
 //! `--json` prints one object per scenario and strategy instead of the tables. `--check` fails where a target is missed
 //! by more than the noise that was measured. `--report` draws the plots instead, into `target/lab/report.html`.
+//! `--sockets` plays a part of it in real time over loopback instead, beside the same minute in virtual time, which takes
+//! a few minutes (`--seconds N` makes the minute shorter); there `--check` fails where the two contradict each other.
 //!
 //! The server is a leaky bucket that refuses with the time to the line; callers think, call, and repeat. All calls go
 //! through the real middleware stack of reqwest-middleware, whose innermost layer is the model. Tokio's clock is paused,
 //! so that half an hour takes seconds and the same seed gives the same figures (except for reqwest-retry, which draws
 //! its own jitter).
-
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::as_conversions,
-    clippy::arithmetic_side_effects,
-    reason = "a laboratory prints its figures, and reckons with small numbers of its own"
-)]
 
 mod args;
 mod aws;
@@ -32,6 +26,7 @@ mod peers;
 mod plots;
 mod recorded;
 mod report;
+mod sockets;
 mod strategy;
 mod targets;
 
@@ -65,6 +60,9 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         };
+    }
+    if args.sockets {
+        return sockets::run(&args);
     }
     let rows = measure(&args);
     let checks = targets::checks(&rows);

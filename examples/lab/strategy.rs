@@ -8,7 +8,7 @@ use reqwest_admission::gate::Gate;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
 use reqwest_admission::{Admission, AdmissionPolicy, LatencyBudget};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, RequestBuilder};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use tokio::time::Instant;
@@ -121,17 +121,20 @@ pub(crate) struct Process {
 
 impl Way for Process {
     async fn call(&self, _: &World, call: Call) -> bool {
-        let request = self
-            .client
-            .post("http://model.test/v1/responses")
-            .body("{}")
-            .with_extension(call)
-            .with_extension(LatencyBudget::new(call.deadline - call.start))
-            .with_extension(TokenEstimate::new(call.estimate as u64, 0));
-        match request.send().await {
-            Ok(response) if response.status().is_success() => response.bytes().await.is_ok(),
-            _ => false,
-        }
+        made(self.client.post("http://model.test/v1/responses"), call).await
+    }
+}
+
+/// Makes a call with all that its caller brings along; false where it is not answered to the end of the body.
+pub(crate) async fn made(request: RequestBuilder, call: Call) -> bool {
+    let request = request
+        .body("{}")
+        .with_extension(call)
+        .with_extension(LatencyBudget::new(call.deadline - call.start))
+        .with_extension(TokenEstimate::new(call.estimate as u64, 0));
+    match request.send().await {
+        Ok(response) if response.status().is_success() => response.bytes().await.is_ok(),
+        _ => false,
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) struct Scenario {
     /// The share of the capacity that somebody unseen takes.
     pub(crate) tenant: f64,
     pub(crate) server: ServerKind,
+    /// By how many seconds at most the way to the server is longer for one request than for another, and the seed of
+    /// that; the calls are those of `seed`.
+    pub(crate) wobble: (f64, u64),
     /// Whether every arrival at the server is kept.
     pub(crate) traced: bool,
     pub(crate) seed: u64,
@@ -56,6 +59,7 @@ impl Scenario {
             step: 1.0,
             tenant: 0.0,
             server: ServerKind::Leaky,
+            wobble: (0.0, 0),
             traced: false,
             seed,
         }
