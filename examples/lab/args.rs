@@ -1,17 +1,24 @@
 //! What is asked for on the command line.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use crate::strategy::Strategy;
 
-const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check] [--report]";
+const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
+                     [--json] [--check] [--results] | --noise | --report | --plots FOLDER";
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
     pub(crate) quick: bool,
     pub(crate) json: bool,
     pub(crate) check: bool,
+    pub(crate) results: bool,
+    pub(crate) noise: bool,
     pub(crate) report: bool,
+    pub(crate) plots: Option<PathBuf>,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) seed: u64,
     strategies: Vec<Strategy>,
     scenarios: Vec<String>,
@@ -23,7 +30,11 @@ impl Args {
             quick: true,
             json: false,
             check: false,
+            results: false,
+            noise: false,
             report: false,
+            plots: None,
+            journal: None,
             seed: 1,
             strategies: Vec::new(),
             scenarios: Vec::new(),
@@ -35,22 +46,37 @@ impl Args {
                 "--full" => args.quick = false,
                 "--json" => args.json = true,
                 "--check" => args.check = true,
+                "--results" => args.results = true,
+                "--noise" => args.noise = true,
                 "--report" => args.report = true,
+                "--plots" => args.plots = Some(value()?.into()),
+                "--journal" => args.journal = Some(value()?.into()),
                 "--seed" => {
                     let text = value()?;
                     args.seed = text.parse().map_err(|_| format!("{text} is no seed"))?;
                 }
                 "--strategy" => args.strategies.push(value()?.parse()?),
-                "--scenario" => args.scenarios.push(value()?),
+                "--scenario" => args.scenarios.push(crate::cases::known(value()?)?),
                 _ => return Err(format!("{word} is not known\n{USAGE}")),
             }
+        }
+        if args.noise {
+            (args.quick, args.strategies) = (true, vec![Strategy::Admission]);
+        }
+        if args.results && !(args.strategies.is_empty() && args.scenarios.is_empty()) {
+            return Err("--results writes all tables, so nothing may be left out".into());
         }
         Ok(args)
     }
 
-    /// Whether a strategy is asked for.
-    pub(crate) fn wants(&self, strategy: Strategy) -> bool {
+    /// Whether the figures of a strategy are to be shown.
+    pub(crate) fn shows(&self, strategy: Strategy) -> bool {
         self.strategies.is_empty() || self.strategies.contains(&strategy)
+    }
+
+    /// Whether a strategy is to be played. The oracle is wherever something is held against it.
+    pub(crate) fn plays(&self, strategy: Strategy) -> bool {
+        self.shows(strategy) || (strategy == Strategy::Oracle && self.shows(Strategy::Admission))
     }
 
     pub(crate) fn wants_scenario(&self, name: &str) -> bool {
@@ -60,6 +86,7 @@ impl Args {
     /// The seeds to average over. In a quick run only what is held against targets is played more than once.
     pub(crate) fn seeds(&self, strategy: Strategy) -> RangeInclusive<u64> {
         let count = match (self.quick, strategy.is_peer()) {
+            _ if self.noise => 8,
             (true, true) => 1,
             (true, false) => 2,
             (false, true) => 2,
