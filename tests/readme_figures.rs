@@ -35,8 +35,13 @@ fn the_comparison_is_what_was_measured() {
         let (many, recorded) = (of(&many, in_results), of(&recorded, in_results));
         let (per_success, p99, failed) = (many[1], many[3], many[4]);
         let (early, over) = (recorded[7], recorded[8]);
-        let expected =
-            [per_success.to_owned(), format!("{failed} %"), format!("{p99} s"), early.to_owned(), over.to_owned()];
+        let expected = [
+            per_success.to_owned(),
+            format!("{failed} %"),
+            format!("{p99} s"),
+            early.to_owned(),
+            over.to_owned(),
+        ];
         assert_eq!(of(&shown, in_readme), expected, "{in_readme}");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn measured(checks: &[Check]) -> String {
         let count = margins.len();
         let mean = margins.iter().sum::<f64>() / count as f64;
         let least = margins.iter().copied().fold(f64::INFINITY, f64::min);
-        let _ = writeln!(text, "{case}\t{what}\t{:.5}\t{mean:.5}\t{least:.5}\t{count}", spread(margins));
+        let _ = writeln!(text, "{case}\t{what}\t{:.7}\t{mean:.7}\t{least:.7}\t{count}", spread(margins));
     }
     text
 }

