@@ -5,7 +5,7 @@ mod checks;
 mod journal;
 
 use crate::cases::{self, Case};
-use crate::model::Scenario;
+use crate::model::{Scenario, ServerKind};
 use crate::report::Row;
 use crate::strategy::Strategy;
 
@@ -18,7 +18,10 @@ fn short(seed: u64) -> Case {
 }
 
 fn row(strategy: Strategy, seed: u64) -> String {
-    let case = short(seed);
+    row_of(short(seed), strategy)
+}
+
+fn row_of(case: Case, strategy: Strategy) -> String {
     Row::new(&case, strategy, vec![strategy.play(case.scenario).figures()]).json().to_string()
 }
 
@@ -27,6 +30,15 @@ fn the_same_seed_gives_the_same_rows_and_another_seed_others() {
     for strategy in Strategy::ALL.into_iter().filter(|strategy| !strategy.varies()) {
         assert_eq!(row(strategy, 1), row(strategy, 1), "{strategy}");
         assert_ne!(row(strategy, 1), row(strategy, 2), "{strategy}");
+        // Several processes, headers and a tenant draw more.
+        let of = |seed| {
+            let case = short(seed);
+            let scenario =
+                Scenario { processes: 4, server: ServerKind::Headers, tenant: 0.3, ..case.scenario };
+            row_of(Case { scenario, ..case }, strategy)
+        };
+        assert_eq!(of(1), of(1), "{strategy}");
+        assert_ne!(of(1), of(2), "{strategy}");
     }
 }
 
