@@ -4,8 +4,8 @@
 //! cargo run --release --example lab -- --quick
 //! ```
 //!
-//! `--quick` (the default) takes less than two minutes on two cores; `--full` measures longer and over five seeds, for
-//! hours. `--strategy NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from
+//! `--quick` (the default) takes less than two minutes on two cores; `--full` measures longer and over five seeds, with
+//! an hour and a half of processor time. `--strategy NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from
 //! another seed, and `--json` prints one object per scenario and strategy instead of the tables. With `--journal FILE`
 //! every run is written down as it ends, and the next call with the same file goes on from there.
 //!
@@ -13,7 +13,7 @@
 //! compare a target with. `--noise` measures that noise anew and prints what belongs into `noise.tsv`.
 //!
 //! `--report` draws the plots instead, into `target/lab/report.html`, and `--plots FOLDER` those of the README.
-//! `--results` writes the tables into `benches/RESULTS.md` and the README's comparison.
+//! `--results` writes the tables into `benches/RESULTS.md`, the README's comparison, and its plots.
 //!
 //! The server is a leaky bucket that refuses with the time to the line; callers think, call, and repeat. All calls go
 //! through the real middleware stack of reqwest-middleware, whose innermost layer is the model. Tokio's clock is paused,
@@ -98,7 +98,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         println!("{}{}", report::tables(&rows), targets::table(&checks));
     }
     if args.results {
-        results::write(&rows, &checks)?;
+        results::write(&rows, &checks, args.seed)?;
     }
     let complaints = targets::complaints(&checks);
     if args.check {

@@ -1,17 +1,20 @@
-//! Writes the tables into the files that show them, between two marks.
+//! Writes the tables into the files that show them, between two marks, and the plots beside them.
 
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
 use crate::cases::RECORDED;
+use crate::chart::Outcome;
 use crate::model::Figures;
+use crate::plots;
 use crate::report::{self, Row, per_success};
 use crate::strategy::Strategy;
 use crate::targets::{self, Check};
 
 const RESULTS: &str = "benches/RESULTS.md";
 const README: &str = "README.md";
+const PLOTS: &str = "benches/plots";
 const COMPARED: [Strategy; 6] = [
     Strategy::Admission,
     Strategy::ReqwestRetry,
@@ -37,13 +40,14 @@ const SIMULATED: [(Strategy, [&str; 3]); 8] = [
 ///
 /// # Errors
 ///
-/// Where a file or its marks are missing.
-pub(crate) fn write(rows: &[Row], checks: &[Check]) -> io::Result<()> {
+/// Where a file or its marks are missing, or a plot cannot be drawn.
+pub(crate) fn write(rows: &[Row], checks: &[Check], seed: u64) -> Outcome<()> {
     let tables = format!("{}\n{}", report::tables(rows), targets::table(checks));
     let notes: String = report::notes(rows).iter().map(|note| format!("{note}\n\n")).collect();
     replace(Path::new(RESULTS), "tables", &format!("{notes}{tables}"))?;
     replace(Path::new(RESULTS), "simulation", &beside_the_simulation(rows))?;
-    replace(Path::new(README), "comparison", &comparison(rows))
+    replace(Path::new(README), "comparison", &comparison(rows))?;
+    plots::for_readme(seed, Path::new(PLOTS)).map(drop)
 }
 
 /// Puts `text` between the marks of this name.
