@@ -160,6 +160,8 @@ fn axes<'a, 'b>(
     xs: Range<f64>,
     ys: Range<f64>,
 ) -> Outcome<Chart<'a, 'b>> {
+    // One for each power of ten.
+    let decades = (xs.end - xs.start).round() as usize + 1;
     let mut chart = ChartBuilder::on(area)
         .margin(6)
         .margin_right(14)
@@ -173,7 +175,7 @@ fn axes<'a, 'b>(
         .light_line_style(TRANSPARENT)
         .label_style(text(TEXT))
         .axis_desc_style(text(TEXT))
-        .x_labels(if labels.log.0 { 3 } else { 5 })
+        .x_labels(if labels.log.0 { decades } else { 5 })
         .y_labels(5)
         .x_desc(labels.x)
         .y_desc(labels.y)
