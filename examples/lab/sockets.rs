@@ -8,15 +8,14 @@ mod compare;
 pub(crate) mod server;
 
 use std::error::Error;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use reqwest_admission::gate::{Gate, Snapshot};
 use tokio::time::Instant;
 
 use crate::args::Args;
-use crate::in_parallel;
 use crate::model::{Figures, Scenario, World};
+use crate::runs::in_parallel;
 use crate::strategy::Strategy;
 use callers::{Callers, Protocol};
 use compare::{Beside, Virtual};
@@ -46,25 +45,19 @@ struct Real {
     in_use: usize,
 }
 
-/// Runs what is asked for, prints it, and says whether the two clocks agree.
-pub(crate) fn run(args: &Args) -> ExitCode {
+/// Runs what is asked for and prints it; false where the two clocks were to agree and do not.
+pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seconds = args.seconds.unwrap_or(SECONDS);
     let scenarios = LOADS.map(|(load, warm_up)| Scenario {
         warm_up,
         seconds,
         ..Scenario::ptu(CALLERS, CAPACITY, load, args.seed)
     });
-    let strategies: Vec<Strategy> = STRATEGIES.into_iter().filter(|strategy| args.wants(*strategy)).collect();
+    let strategies: Vec<Strategy> = STRATEGIES.into_iter().filter(|strategy| args.shows(*strategy)).collect();
     let virtual_runs = virtual_runs(&scenarios, &strategies);
     let mut beside = Vec::new();
     for protocol in Protocol::ALL {
-        let reals = match real_runs(protocol, &scenarios, &strategies) {
-            Ok(reals) => reals,
-            Err(problem) => {
-                eprintln!("{problem}");
-                return ExitCode::FAILURE;
-            }
-        };
+        let reals = real_runs(protocol, &scenarios, &strategies)?;
         beside.extend(reals.into_iter().map(|real| Beside::new(real, &virtual_runs)));
     }
     if args.json {
@@ -76,7 +69,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     for contradiction in &contradictions {
         eprintln!("CONTRADICTION: {contradiction}");
     }
-    if args.check && !contradictions.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    Ok(!args.check || contradictions.is_empty())
 }
 
 fn virtual_runs(scenarios: &[Scenario], strategies: &[Strategy]) -> Vec<Virtual> {

@@ -60,6 +60,17 @@ impl Strategy {
         !matches!(self, Self::Oracle | Self::Admission)
     }
 
+    /// Whether its figures differ from run to run, though the seed is the same: it draws from the system's randomness,
+    /// and takes no other.
+    pub(crate) const fn varies(self) -> bool {
+        matches!(self, Self::ReqwestRetry)
+    }
+
+    /// The name as it stands in a table.
+    pub(crate) fn label(self) -> String {
+        format!("{}{}", self.name(), if self.varies() { " (varies)" } else { "" })
+    }
+
     /// Plays a scenario, all of whose processes follow this strategy.
     pub(crate) fn play(self, scenario: Scenario) -> Arc<World> {
         if self == Self::Oracle {
@@ -84,7 +95,8 @@ impl Strategy {
         let stack = ClientBuilder::new(CLIENT.get_or_init(reqwest::Client::new).clone());
         let repeat = |rule| Repeat::new(rule, seed, process);
         let stack = match self {
-            Self::Oracle => stack,
+            // A lone caller with perfect knowledge sends exactly at the advised moment; of many, see `play`.
+            Self::Oracle => stack.with(repeat(Rule::Header { jitter: 0.0 })),
             Self::Admission => stack.with(admission(seed, process)),
             Self::ReqwestRetry => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);

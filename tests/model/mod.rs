@@ -11,9 +11,12 @@
     reason = "a model with numbers of its own; where it is wrong the test shall fail"
 )]
 
+mod bucket;
+mod oracle;
 mod random;
 mod scenario;
 mod server;
+mod tenant;
 mod ways;
 
 use std::future::Future;
@@ -25,12 +28,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 pub(crate) use random::Random;
 pub(crate) use scenario::{Advice, Figures, Scenario, ServerKind};
-pub(crate) use server::Stated;
-use server::{Answer, Server};
+pub(crate) use server::{Answer, Server, Stated};
+use tenant::{Tenant, Unseen};
 pub(crate) use ways::{Oracle, granted};
-
-/// One-way delay of the network.
-pub(crate) const ONE_WAY: Duration = Duration::from_millis(25);
 
 /// One call of a caller's.
 #[derive(Clone, Copy, Debug)]
@@ -169,9 +169,9 @@ impl World {
 
     /// A caller that thinks, calls, and repeats.
     async fn work(self: Arc<Self>, way: Arc<impl Way>, worker: u64) {
-        let Scenario { callers, capacity, load, seed, server, .. } = self.scenario;
+        let Scenario { callers, capacity, load, seed, server, one_way, .. } = self.scenario;
         let mut random = Random::new(seed, worker);
-        let think = callers as f64 * 2000.0 / (load * capacity) - (0.05 + 0.7);
+        let think = callers as f64 * 2000.0 / (load * capacity) - (2.0 * one_way + 0.7);
         sleep(Duration::from_secs_f64(random.uniform() * (think + 0.75))).await;
         loop {
             sleep(Duration::from_secs_f64(random.exponential(think))).await;
@@ -195,11 +195,9 @@ impl World {
 
     /// Somebody who takes a part of the capacity and is never seen.
     async fn unseen(self: Arc<Self>) {
-        let Scenario { capacity, tenant, seed, .. } = self.scenario;
-        let mut random = Random::new(seed, 7_000_000);
-        loop {
-            sleep(Duration::from_secs_f64(random.exponential(2000.0 / (tenant * capacity)))).await;
-            self.server().arrive_unseen(random.size());
+        for Unseen { at, cost } in Tenant::new(&self.scenario) {
+            sleep_until(self.start + Duration::from_secs_f64(at)).await;
+            self.server().arrive_unseen(cost);
         }
     }
 
@@ -221,11 +219,12 @@ impl World {
     /// One call over the network, until the head of its response; and how long the body will take.
     pub(crate) async fn send(&self, call: &Call) -> (Result<Option<Stated>, Option<Duration>>, Duration) {
         let sent = Instant::now();
-        sleep(ONE_WAY + self.wobble()).await;
+        let one_way = Duration::from_secs_f64(self.scenario.one_way);
+        sleep(one_way + self.wobble()).await;
         let answer = self.server().arrive(call.size);
         match answer {
             Answer::Refused(advice) => {
-                sleep(ONE_WAY).await;
+                sleep(one_way).await;
                 (Err(advice), Duration::ZERO)
             }
             Answer::Taken(stated) => {
@@ -233,7 +232,7 @@ impl World {
                     let added = (sent - call.start).as_secs_f64();
                     self.tally.lock().expect("tally").latencies.push(added);
                 }
-                sleep(Duration::from_millis(300) + ONE_WAY).await;
+                sleep(Duration::from_millis(300) + one_way).await;
                 (Ok(stated), Duration::from_secs_f64(call.size / 5000.0))
             }
         }
