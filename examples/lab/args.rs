@@ -82,13 +82,13 @@ impl Args {
     }
 
     /// Whether the figures of a strategy are to be shown.
-    pub(crate) fn shows(&self, strategy: Strategy) -> bool {
+    pub(crate) fn wants(&self, strategy: Strategy) -> bool {
         self.strategies.is_empty() || self.strategies.contains(&strategy)
     }
 
     /// Whether a strategy is to be played. The oracle is wherever something is held against it.
     pub(crate) fn plays(&self, strategy: Strategy) -> bool {
-        self.shows(strategy) || (strategy == Strategy::Oracle && self.shows(Strategy::Admission))
+        self.wants(strategy) || (strategy == Strategy::Oracle && self.wants(Strategy::Admission))
     }
 
     pub(crate) fn wants_scenario(&self, name: &str) -> bool {

@@ -49,6 +49,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::Args;
+use runs::in_parallel;
 
 fn main() -> ExitCode {
     let args = match Args::read(std::env::args().skip(1)) {

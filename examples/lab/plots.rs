@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::chart::{INK, Labels, Outcome, Panel, Series, chart, panels};
+use crate::in_parallel;
 use crate::model::Scenario;
 use crate::recorded::replay;
-use crate::runs::in_parallel;
 use crate::strategy::Strategy;
 
 const SHOWN: [Strategy; 6] = [

@@ -48,7 +48,7 @@ pub(crate) fn measure(args: &Args) -> std::io::Result<Vec<Row>> {
         rows.extend(strategies.map(|strategy| Row::replayed(strategy, &replay(strategy, args.seed))));
     }
     for row in &mut rows {
-        row.is_shown = args.shows(row.strategy);
+        row.is_shown = args.wants(row.strategy);
     }
     Ok(rows)
 }
