@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         seconds,
         ..Scenario::ptu(CALLERS, CAPACITY, load, args.seed)
     });
-    let strategies: Vec<Strategy> = STRATEGIES.into_iter().filter(|strategy| args.shows(*strategy)).collect();
+    let strategies: Vec<Strategy> = STRATEGIES.into_iter().filter(|strategy| args.wants(*strategy)).collect();
     let virtual_runs = virtual_runs(&scenarios, &strategies);
     let mut beside = Vec::new();
     for protocol in Protocol::ALL {
