@@ -8,10 +8,10 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
 
-use field::ReadPart;
+use field::{ReadPart, whole_reset};
 pub(super) use field::{Reset, read_reset};
 
-use super::names::{FieldName, Part, any_name, frequent_name};
+use super::names::{FieldName, Part, any_name, states_nothing};
 use super::value::{Advice, BareUnit, Clock, Count, Decimal, Stated, plain_count};
 use super::vendor::{BareReset, Profile};
 use super::{MAX_LIMITS, ServiceLimit};
@@ -75,15 +75,23 @@ impl Bucket<'_> {
     }
 
     /// When the bucket resets, where that can be told.
+    #[inline]
     fn reset(&self, profile: &Profile, clock: &Clock<'_>) -> Option<(Advice, &HeaderName)> {
-        let (_, reset, name) = self.reset?;
+        match self.reset? {
+            (_, Reset::Stated(Stated::Delay(wait)), name) => Some((Advice { wait, at: None }, name)),
+            (_, reset, name) => Some((self.advice(reset, profile, clock)?, name)),
+        }
+    }
+
+    #[inline(never)]
+    fn advice(&self, reset: Reset, profile: &Profile, clock: &Clock<'_>) -> Option<Advice> {
         let stated = match reset {
             Reset::Stated(stated) => stated,
             // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
             Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => return None,
             Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?)?,
         };
-        Some((clock.advice(stated)?, name))
+        clock.advice(stated)
     }
 
     /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one
@@ -146,25 +154,70 @@ impl<'h> Buckets<'h> {
         self.0.iter_mut()
     }
 
-    /// Takes in one field of a response.
-    pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+    /// Takes in a field of a frequent name. Its usual value, a bare count or a reset of one piece and without white space
+    /// around it, is none of the special ones.
+    #[inline]
+    pub(super) fn note_frequent(
+        &mut self,
+        field: &'static FieldName,
+        name: &'h HeaderName,
+        value: &HeaderValue,
+        clock: &Clock<'_>,
+    ) {
+        let noted = match field.part {
+            Part::Reset => self.note_whole_reset(field, name, value.as_bytes(), clock),
+            _ => self.note_plain_count(field, value.as_bytes()),
+        };
+        if noted.is_none() {
+            self.note_unusual(Some(field), name, value, clock);
+        }
+    }
+
+    #[inline(never)]
+    fn note_plain_count(&mut self, field: &FieldName, value: &[u8]) -> Option<()> {
+        let count = plain_count(value)?;
+        if let Some(bucket) = self.named_bucket(field) {
+            bucket.note_count(field.part, count);
+        }
+        Some(())
+    }
+
+    #[inline(never)]
+    fn note_whole_reset(
+        &mut self,
+        field: &FieldName,
+        name: &'h HeaderName,
+        value: &[u8],
+        clock: &Clock<'_>,
+    ) -> Option<()> {
+        if value.len() > super::MAX_FIELD {
+            return None;
+        }
+        let reset = whole_reset(value, BareUnit::Seconds, clock)?;
+        if let Some(bucket) = self.named_bucket(field) {
+            bucket.note_reset(1, reset, name, clock);
+        }
+        Some(())
+    }
+
+    /// Takes in a field of any name, taken apart already where it is a frequent one.
+    #[inline(never)]
+    pub(super) fn note_unusual(
+        &mut self,
+        frequent: Option<&FieldName>,
+        name: &'h HeaderName,
+        value: &HeaderValue,
+        clock: &Clock<'_>,
+    ) {
         let text = name.as_str();
         let value = value.as_bytes().trim_ascii();
-        let frequent = frequent_name(text.as_bytes());
-        // The usual field, a well-known name over a bare count, is none of the special ones.
-        if let Some(field) = &frequent
-            && field.part != Part::Reset
-            && let Some(count) = plain_count(value)
-        {
-            if let Some(bucket) = self.named_bucket(field) {
-                bucket.note_count(field.part, count);
-            }
-            return;
-        }
         if self.note_special(name, text, value, clock).is_some() {
             return;
         }
-        let Some(field) = frequent.or_else(|| any_name(text)) else { return };
+        if frequent.is_none() && states_nothing(text.as_bytes()) {
+            return;
+        }
+        let Some(field) = frequent.copied().or_else(|| any_name(text)) else { return };
         // A word in common with the families means something only beside a number.
         if value.len() > super::MAX_FIELD {
             return;
@@ -177,7 +230,9 @@ impl<'h> Buckets<'h> {
         let bucket = self.bucket(field.key, field.unit)?;
         bucket.unit_named |= field.unit_named;
         bucket.family |= field.family || field.part != Part::Limit;
-        bucket.window = bucket.window.or(field.window);
+        if field.window.is_some() && bucket.window.is_none() {
+            bucket.window = field.window;
+        }
         Some(bucket)
     }
 
@@ -273,32 +328,37 @@ fn keep<'b>(latest: &mut Option<ResetAdvice<'b>>, advice: Advice, source: &'b He
 }
 
 impl Buckets<'_> {
-    /// The service limits, in the order that they came in; put where they belong, for they are large to be moved.
+    /// The service limits, in the order that they came in, put where they belong, for they are large to be moved; and
+    /// what is spent, as [`Buckets::spent`] has it.
     pub(super) fn state_limits(
         &self,
         profile: &Profile,
         clock: &Clock<'_>,
         limits: &mut ArrayVec<ServiceLimit, MAX_LIMITS>,
-    ) {
-        let stated = self.0.iter().filter(|bucket| {
-            bucket.family && [bucket.limit, bucket.remaining].into_iter().flatten().next().is_some()
-                || bucket.reset.is_some()
-        });
-        for bucket in stated.take(MAX_LIMITS) {
+    ) -> QuotaUnits {
+        let mut all_spent = QuotaUnits::EMPTY;
+        for bucket in &self.0 {
+            let is_spent = bucket.is_spent() == Some(true);
+            if is_spent {
+                all_spent = all_spent.with(bucket.unit(profile));
+            }
+            let is_counted = bucket.limit.is_some() || bucket.remaining.is_some();
+            if !(bucket.family && is_counted || bucket.reset.is_some()) {
+                continue;
+            }
             let known = |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
-            let remaining = if bucket.is_spent() == Some(true) { Some(0) } else { known(bucket.remaining) };
             let limit = ServiceLimit {
                 unit: bucket.unit(profile),
                 window: bucket.window,
                 limit: known(bucket.limit),
-                remaining,
+                remaining: if is_spent { Some(0) } else { known(bucket.remaining) },
                 reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
                 resets_at_once: !bucket.unit_named,
             };
-            if limits.try_push(limit).is_err() {
-                return;
-            }
+            // Further ones are left out, but count as spent.
+            let _ = limits.try_push(limit);
         }
+        all_spent
     }
 
     /// What is spent, whatever the response's status.

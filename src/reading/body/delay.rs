@@ -130,13 +130,16 @@ impl Walk<'_> {
                 headers.append(name, value);
             }
         }
-        let (mut buckets, mut waits) = (Buckets::default(), Waits::default());
+        let mut buckets = Buckets::default();
         for (name, value) in &headers {
-            if names::may_be_limit(name.as_str()) {
-                buckets.note(name, value, self.clock);
+            let text = name.as_str().as_bytes();
+            if let Some(field) = names::frequent_name(text) {
+                buckets.note_frequent(field, name, value, self.clock);
+            } else if names::may_be_limit(text) {
+                buckets.note_unusual(None, name, value, self.clock);
             }
-            waits.note(name, value, self.clock);
         }
+        let waits = Waits::of(&headers, self.clock);
         let summary = buckets.summary(self.profile, self.clock, &[]);
         self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
         if let Some((advice, name)) = waits.choose() {

@@ -2,7 +2,7 @@
 
 use jiff::fmt::temporal::SpanParser;
 
-use super::number::{Decimal, decimal, scan_decimal};
+use super::number::{Decimal, decimal, scan_decimal, scan_short};
 
 const MICROSECOND: u128 = 1_000;
 const MILLISECOND: u128 = 1_000_000;
@@ -54,11 +54,7 @@ const fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
 fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
     let nanos = match unit {
         SECOND => number,
-        // A division of 128 bits is a slow library call; the usual number fits into 64.
-        MILLISECOND => match u64::try_from(number) {
-            Ok(number) => u128::from(number.div_ceil(1_000)),
-            Err(_) => number.div_ceil(1_000),
-        },
+        MILLISECOND => super::quotient(number.checked_add(999)?, 1_000),
         MINUTE => number.checked_mul(60)?,
         HOUR => number.checked_mul(3_600)?,
         _ => number.checked_mul(unit)?.div_ceil(SECOND),
@@ -82,6 +78,27 @@ pub(super) fn go_from(first: (Decimal, &[u8])) -> Option<u128> {
             return Some(total);
         }
         (number, rest) = scan_decimal(tail)?;
+    }
+}
+
+/// What [`go_from`] reads, where all numbers are of the usual kind and the units no longer than an hour.
+#[inline]
+pub(super) fn go_short(first: (u64, &[u8])) -> Option<u64> {
+    let mut total: u64 = 0;
+    let (mut number, mut rest) = first;
+    loop {
+        let (nanos, tail) = match rest {
+            [b'm', b's', tail @ ..] => (number.div_ceil(1_000), tail),
+            [b's', tail @ ..] => (number, tail),
+            [b'm', tail @ ..] => (number.checked_mul(60)?, tail),
+            [b'h', tail @ ..] => (number.checked_mul(3_600)?, tail),
+            _ => return None,
+        };
+        total = total.checked_add(nanos)?;
+        if tail.is_empty() {
+            return Some(total);
+        }
+        (number, rest) = scan_short(tail)?;
     }
 }
 

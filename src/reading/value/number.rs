@@ -4,7 +4,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::reading) struct Decimal(u128);
 
+const BILLION: u64 = 1_000_000_000;
+
 impl Decimal {
+    /// The number of which `scaled` is 10⁹ times as much.
+    pub(super) fn of_nanos(scaled: u64) -> Self {
+        Self(u128::from(scaled))
+    }
+
     /// The number times 10⁹: read as seconds, its nanoseconds.
     pub(in crate::reading) const fn nanos(self) -> u128 {
         self.0
@@ -20,28 +27,21 @@ impl Decimal {
 pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])> {
     let (word, mut rest) = scan_word(bytes);
     let mut digits = rest.len() < bytes.len();
-    // The usual number is short and whole: nothing to scale by division, nothing that could overflow.
-    if digits && !matches!(rest, [b'.' | b'0'..=b'9', ..]) {
-        return Some((Decimal(u128::from(word).wrapping_mul(super::NANOS_PER_SEC)), rest));
-    }
     let mut whole = u128::from(word);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         whole = whole.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
         rest = tail;
     }
     let mut fraction: u64 = 0;
-    let mut places: u32 = 0;
     let mut inexact = false;
     if let [b'.', tail @ ..] = rest {
         rest = tail;
+        let mut place = BILLION;
         while let [digit @ b'0'..=b'9', tail @ ..] = rest {
             let digit = u64::from(digit.wrapping_sub(b'0'));
-            if places < 9 {
-                fraction = fraction.wrapping_mul(10).wrapping_add(digit);
-                places = places.wrapping_add(1);
-            } else {
-                inexact |= digit != 0;
-            }
+            place /= 10;
+            fraction = fraction.wrapping_add(digit.wrapping_mul(place));
+            inexact |= place == 0 && digit != 0;
             digits = true;
             rest = tail;
         }
@@ -49,15 +49,43 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
     if !digits {
         return None;
     }
-    while places < 9 {
-        fraction = fraction.wrapping_mul(10);
-        places = places.wrapping_add(1);
-    }
     let scaled = whole.checked_mul(super::NANOS_PER_SEC)?.checked_add(u128::from(fraction))?;
     Some((Decimal(scaled.checked_add(u128::from(inexact))?), rest))
 }
 
+/// What [`scan_decimal`] reads, where the number is of the usual kind: below a billion, with at most nine places.
+#[inline]
+pub(super) fn scan_short(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut rest = bytes;
+    let mut whole: u64 = 0;
+    while let [digit @ b'0'..=b'9', tail @ ..] = rest {
+        whole = whole.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
+        if whole >= BILLION {
+            return None;
+        }
+        rest = tail;
+    }
+    let mut scaled = whole.wrapping_mul(BILLION);
+    if rest.len() == bytes.len() {
+        return None;
+    }
+    if let [b'.', tail @ ..] = rest {
+        rest = tail;
+        let mut place = BILLION;
+        while let [digit @ b'0'..=b'9', tail @ ..] = rest {
+            place /= 10;
+            if place == 0 {
+                return None;
+            }
+            scaled = scaled.wrapping_add(u64::from(digit.wrapping_sub(b'0')).wrapping_mul(place));
+            rest = tail;
+        }
+    }
+    Some((scaled, rest))
+}
+
 /// The first digits, as many as a machine word surely holds, and the rest.
+#[inline]
 fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
     let mut word: u64 = 0;
     let mut rest = bytes;
