@@ -21,7 +21,11 @@ use reqwest_admission::{AdmissionPolicy, Reading};
 #[path = "stack/mod.rs"]
 mod stack;
 
-use stack::{STACKS, SUCCESS, Stack};
+#[path = "stack/responses.rs"]
+mod responses;
+
+use responses::RESPONSES;
+use stack::{STACKS, Stack};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -29,7 +33,17 @@ const FEW: u32 = 200;
 const MANY: u32 = 1_200;
 
 /// Parts that are counted by themselves.
-const PARTS: [&str; 4] = ["read a 200", "decide a 429", "reserve + settle", "refusal"];
+const PARTS: [&str; 9] = [
+    "read a 200",
+    "read a 200: anthropic",
+    "read a 200: github",
+    "read a 200: ietf",
+    "read a 200: ietf, three fields",
+    "read a 200: plain",
+    "decide a 429",
+    "reserve + settle",
+    "refusal",
+];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -61,7 +75,7 @@ fn table() -> Result<()> {
         println!("{name:20} {count:10.0} {added:10.0} {:10.2}", added / (retry - bare));
     }
     for part in PARTS {
-        println!("{part:20} {:10.0}", per_round(part)?);
+        println!("{part:30} {:10.0}", per_round(part)?);
     }
     Ok(())
 }
@@ -88,10 +102,13 @@ fn instructions(case: &str, rounds: u32) -> Result<f64> {
 
 fn run(case: &str, rounds: u32) -> Result<()> {
     match case {
-        "read a 200" => reading(rounds),
+        "read a 200" => reading("openai", rounds)?,
         "decide a 429" => decision(rounds),
         "reserve + settle" => reserving(rounds)?,
         "refusal" => refusal(rounds)?,
+        case if case.starts_with("read a 200: ") => {
+            reading(case.trim_start_matches("read a 200: "), rounds)?;
+        }
         stack => {
             let stack = Stack::named(stack)?;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -106,13 +123,15 @@ fn run(case: &str, rounds: u32) -> Result<()> {
     Ok(())
 }
 
-fn reading(rounds: u32) {
-    let headers = stack::headers(&SUCCESS);
-    let profile = Profile::for_host("api.openai.com");
+fn reading(response: &str, rounds: u32) -> Result<()> {
+    let known = RESPONSES.iter().find(|(name, ..)| *name == response);
+    let (_, host, fields) = known.ok_or_else(|| format!("no response is called {response}"))?;
+    let (headers, profile) = (stack::headers(fields), Profile::for_host(host));
     for _ in 0..rounds {
         let headers = black_box(&headers);
         black_box(Reading::with_profile(profile, StatusCode::OK, headers, None, SystemTime::UNIX_EPOCH));
     }
+    Ok(())
 }
 
 fn decision(rounds: u32) {

@@ -4,6 +4,7 @@
 
 mod body;
 mod compose;
+mod marks;
 mod names;
 mod ratelimit;
 mod reset;

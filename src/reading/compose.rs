@@ -7,37 +7,35 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
+use super::marks::{self, Marks};
 use super::names;
 use super::ratelimit::{self, Policies};
 use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
-use super::types::{Hint, HintKind, HintSource, NativeSpillOver, Terminal};
+use super::types::{Hint, HintKind, HintSource, Terminal};
 use super::value::{Advice, Clock};
 use super::vendor::Profile;
 use super::{MAX_LINES, Reading};
 use crate::units::{QuotaUnit, QuotaUnits};
-
-/// The longest request id and the longest spill-over mark that are kept, in bytes.
-const MAX_MARK: usize = 128;
 
 /// Completes a reading that has only its status and moment, in its place, for it is large to be moved.
 pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
     let (status, received_at) = (reading.status, reading.received_at);
     reading.throttled = matches!(status.as_u16(), 429 | 503 | 529);
     let clock = Clock::new(headers, received_at);
-    let mut fields = Fields::default();
+    let (mut fields, mut marks) = (Fields::default(), Marks::default());
     for (name, value) in headers {
         let text = name.as_str().as_bytes();
         if let Some(field) = names::frequent_name(text) {
             fields.buckets.note_frequent(field, name, value, &clock);
         } else if names::may_be_limit(text) {
             fields.note_limit(name, value, &clock);
-        } else if may_be_mark(text) {
-            fields.note_mark(name.as_str(), value, &mut reading.native_spill_over);
+        } else if marks::may_be_mark(text) {
+            marks.note(name.as_str(), value, &mut reading.native_spill_over);
         }
     }
     fields.policies.complete(&mut fields.buckets);
-    reading.request_id = fields.request_id.map(|(_, id)| id.clone());
+    reading.request_id = marks.request_id().cloned();
     reading.exhausted = fields.buckets.state_limits(profile, &clock, &mut reading.limits);
     if profile.inspects_body_of(status) {
         let waits = Waits::of(headers, &clock);
@@ -53,33 +51,6 @@ struct Fields<'h> {
     buckets: Buckets<'h>,
     policies: Policies,
     structured: usize,
-    request_id: Option<(u8, &'h HeaderValue)>,
-}
-
-/// Whether a name may be that of a request id or of a mark of a native spill-over.
-#[inline]
-fn may_be_mark(name: &[u8]) -> bool {
-    matches!(name, [.., b'd'] | [b'x', b'-', b'm', b's', b'-', ..]) || name.len() == 6
-}
-
-/// How far a request id of that name is preferred, the lowest first: an edge adds its own beside the service's.
-fn rank_of_id(name: &[u8]) -> Option<u8> {
-    if name == b"x-request-id" {
-        return Some(0);
-    }
-    Some(match name {
-        b"request-id" => 1,
-        b"apim-request-id" => 2,
-        b"x-ms-request-id" => 3,
-        b"x-amzn-requestid" => 4,
-        b"x-amz-request-id" => 5,
-        b"x-github-request-id" => 6,
-        b"x-shopify-request-id" => 7,
-        b"x-correlation-id" => 8,
-        b"x-trace-id" => 9,
-        b"cf-ray" => 10,
-        _ => return None,
-    })
 }
 
 impl<'h> Fields<'h> {
@@ -93,61 +64,6 @@ impl<'h> Fields<'h> {
             self.structured = self.structured.saturating_add(1);
         }
     }
-
-    #[inline(never)]
-    fn note_mark(
-        &mut self,
-        name: &str,
-        value: &'h HeaderValue,
-        native_spill_over: &mut Option<NativeSpillOver>,
-    ) {
-        if name.starts_with("x-ms-") {
-            note_spill_over(name, value, native_spill_over);
-        }
-        self.note_request_id(name, value);
-    }
-
-    fn note_request_id(&mut self, name: &str, value: &'h HeaderValue) {
-        if self.request_id.is_some_and(|(known, _)| known == 0) {
-            return;
-        }
-        if let Some(rank) = rank_of_id(name.as_bytes())
-            && self.request_id.is_none_or(|(known, _)| rank < known)
-            && printable(value).is_some()
-        {
-            self.request_id = Some((rank, value));
-        }
-    }
-}
-
-/// <https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management>
-fn note_spill_over(name: &str, value: &HeaderValue, known: &mut Option<NativeSpillOver>) {
-    let new = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
-    match name {
-        "x-ms-spillover-from-deployment" => {
-            known.get_or_insert_with(new).from_deployment = mark(value).map(str::to_owned);
-        }
-        "x-ms-spillover-error" => known.get_or_insert_with(new).error = mark(value).map(str::to_owned),
-        "x-ms-is-spilled-over" => {
-            // `false` is on every response and marks nothing.
-            if value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true") {
-                known.get_or_insert_with(new).spilled_over = true;
-            }
-        }
-        _ => {}
-    }
-}
-
-/// A value that is short and printable enough to be kept and logged.
-fn mark(value: &HeaderValue) -> Option<&str> {
-    printable(value).and_then(|text| str::from_utf8(text).ok())
-}
-
-fn printable(value: &HeaderValue) -> Option<&[u8]> {
-    let text = value.as_bytes().trim_ascii();
-    // Not only up to the first other byte: then the compiler takes them in blocks.
-    let printable = || text.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
-    ((1..=MAX_MARK).contains(&text.len()) && printable()).then_some(text)
 }
 
 /// A response that may be a refusal for want of capacity.

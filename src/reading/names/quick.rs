@@ -8,7 +8,6 @@ use crate::units::QuotaUnit;
 pub(in crate::reading) fn may_be_limit(name: &[u8]) -> bool {
     match name {
         [b'a', b'n', ..] if name.starts_with(b"anthropic-priority-") => true,
-        // `x-ratelimit-` is one of those.
         _ => has_m(name) && names_limit(name),
     }
 }
@@ -136,6 +135,9 @@ const fn has_m_in(word: u64) -> bool {
 /// names have that do not.
 #[inline(never)]
 fn names_limit(name: &[u8]) -> bool {
+    if name.starts_with(b"x-ratelimit-") || name.starts_with(b"ratelimit") {
+        return true;
+    }
     let (Some((_, thirds)), Some((firsts, _))) = (name.split_at_checked(2), name.split_last_chunk::<2>())
     else {
         return false;

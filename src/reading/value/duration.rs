@@ -88,7 +88,8 @@ pub(super) fn go_short(first: (u64, &[u8])) -> Option<u64> {
     let (mut number, mut rest) = first;
     loop {
         let (nanos, tail) = match rest {
-            [b'm', b's', tail @ ..] => (number.div_ceil(1_000), tail),
+            // Below 10¹⁸, so that the sum cannot overflow.
+            [b'm', b's', tail @ ..] => (number.wrapping_add(999) / 1_000, tail),
             [b's', tail @ ..] => (number, tail),
             [b'm', tail @ ..] => (number.checked_mul(60)?, tail),
             [b'h', tail @ ..] => (number.checked_mul(3_600)?, tail),
