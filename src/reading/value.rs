@@ -114,18 +114,20 @@ impl Value {
     /// Reads any of the grammars.
     #[inline]
     pub(super) fn read(value: &[u8], received_at: SystemTime) -> Option<Self> {
+        Self::read_usual(value).or_else(|| Self::read_unusual(value.trim_ascii(), received_at))
+    }
+
+    /// A short number, a Go duration of short numbers; `None` also where the general way has to decide.
+    #[inline]
+    fn read_usual(value: &[u8]) -> Option<Self> {
         // Of all grammars that begin with a digit only an instant has a hyphen there.
-        if !matches!(value, [_, _, _, _, b'-', ..])
-            && let Some(first) = number::scan_short(value)
-        {
-            if first.1.is_empty() {
-                return Some(Self::Bare(Decimal::of_nanos(first.0)));
-            }
-            if let Some(nanos) = duration::go_short(first) {
-                return Stated::delay_of(nanos).map(Self::Stated);
-            }
+        if matches!(value, [_, _, _, _, b'-', ..]) {
+            return None;
         }
-        Self::read_unusual(value.trim_ascii(), received_at)
+        match duration::go_usual(value)? {
+            (number, true) => Some(Self::Bare(Decimal::of_nanos(number))),
+            (nanos, false) => Stated::delay_of(nanos).map(Self::Stated),
+        }
     }
 
     #[inline(never)]

@@ -146,6 +146,7 @@ impl<'h> Bucket<'h> {
     }
 
     /// Takes in a reset; of two under one rank the later counts.
+    #[inline]
     pub(in crate::reading) fn note_reset(
         &mut self,
         rank: u8,
@@ -153,16 +154,26 @@ impl<'h> Bucket<'h> {
         name: &'h HeaderName,
         clock: &Clock<'_>,
     ) {
-        let later = |known: Reset| match (known, reset) {
-            (Reset::Bare(known, _), Reset::Bare(new, _)) => new > known,
-            (Reset::Stated(known), Reset::Stated(new)) => {
-                clock.advice(new).map(|new| new.wait) > clock.advice(known).map(|known| known.wait)
+        let counts = match &self.reset {
+            None => true,
+            Some((known_rank, known, _)) => {
+                rank < *known_rank || rank == *known_rank && is_later(*known, reset, clock)
             }
-            _ => false,
         };
-        match self.reset {
-            Some((known_rank, known, _)) if rank > known_rank || (rank == known_rank && !later(known)) => {}
-            _ => self.reset = Some((rank, reset, name)),
+        if counts {
+            self.reset = Some((rank, reset, name));
         }
+    }
+}
+
+/// Whether a reset is later than one known already, as far as the two can be compared.
+#[inline(never)]
+fn is_later(known: Reset, new: Reset, clock: &Clock<'_>) -> bool {
+    match (known, new) {
+        (Reset::Bare(known, _), Reset::Bare(new, _)) => new > known,
+        (Reset::Stated(known), Reset::Stated(new)) => {
+            clock.advice(new).map(|new| new.wait) > clock.advice(known).map(|known| known.wait)
+        }
+        _ => false,
     }
 }

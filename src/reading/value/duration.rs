@@ -2,7 +2,7 @@
 
 use jiff::fmt::temporal::SpanParser;
 
-use super::number::{Decimal, decimal, scan_decimal, scan_short};
+use super::number::{Decimal, decimal, scan_decimal, scan_usual};
 
 const MICROSECOND: u128 = 1_000;
 const MILLISECOND: u128 = 1_000_000;
@@ -81,25 +81,28 @@ pub(super) fn go_from(first: (Decimal, &[u8])) -> Option<u128> {
     }
 }
 
-/// What [`go_from`] reads, where all numbers are of the usual kind and the units no longer than an hour.
+/// What [`go_from`] reads, where all numbers are of the usual kind and the units no longer than an hour; or a number of
+/// that kind by itself, with `true`.
 #[inline]
-pub(super) fn go_short(first: (u64, &[u8])) -> Option<u64> {
+pub(super) fn go_usual(value: &[u8]) -> Option<(u64, bool)> {
     let mut total: u64 = 0;
-    let (mut number, mut rest) = first;
+    let mut rest = value;
     loop {
-        let (nanos, tail) = match rest {
+        let (number, unit) = scan_usual(rest)?;
+        let (nanos, tail) = match unit {
             // Below 10¹⁸, so that the sum cannot overflow.
             [b'm', b's', tail @ ..] => (number.wrapping_add(999) / 1_000, tail),
             [b's', tail @ ..] => (number, tail),
             [b'm', tail @ ..] => (number.checked_mul(60)?, tail),
             [b'h', tail @ ..] => (number.checked_mul(3_600)?, tail),
+            [] if rest.len() == value.len() => return Some((number, true)),
             _ => return None,
         };
         total = total.checked_add(nanos)?;
         if tail.is_empty() {
-            return Some(total);
+            return Some((total, false));
         }
-        (number, rest) = scan_short(tail)?;
+        rest = tail;
     }
 }
 

@@ -55,7 +55,7 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
 
 /// What [`scan_decimal`] reads, where the number is of the usual kind: below a billion, with at most nine places.
 #[inline]
-pub(super) fn scan_short(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut rest = bytes;
     let mut whole: u64 = 0;
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
