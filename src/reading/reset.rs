@@ -14,7 +14,7 @@ pub(super) use field::{Reset, read_reset};
 pub(super) use summary::Summary;
 
 use super::names::{FieldName, Part, any_name, states_nothing};
-use super::value::{BareUnit, Clock, Count, plain_count};
+use super::value::{BareUnit, Clock, Count, plain_number};
 use super::vendor::Profile;
 use super::{MAX_LIMITS, ServiceLimit};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -64,9 +64,9 @@ impl<'h> Buckets<'h> {
 
     #[inline(never)]
     fn note_plain_count(&mut self, field: &FieldName, value: &[u8]) -> Option<()> {
-        let count = plain_count(value)?;
+        let count = plain_number(value)?;
         if let Some(bucket) = self.named_bucket(field) {
-            bucket.note_count(field.part, count);
+            bucket.note_count(field.part, Count::of(count));
         }
         Some(())
     }

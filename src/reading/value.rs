@@ -15,7 +15,7 @@ use http::header::{AGE, DATE};
 
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal, plain_count, scan_decimal};
+pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -112,13 +112,13 @@ pub(super) enum Value {
 
 impl Value {
     /// Reads any of the grammars.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(value: &[u8], received_at: SystemTime) -> Option<Self> {
         Self::read_usual(value).or_else(|| Self::read_unusual(value.trim_ascii(), received_at))
     }
 
     /// A short number, a Go duration of short numbers; `None` also where the general way has to decide.
-    #[inline]
+    #[inline(always)]
     fn read_usual(value: &[u8]) -> Option<Self> {
         // Of all grammars that begin with a digit only an instant has a hyphen there.
         if matches!(value, [_, _, _, _, b'-', ..]) {

@@ -131,7 +131,9 @@ impl<'h> Bucket<'h> {
     /// Takes in a limit or what remains of it; of several the least counts.
     pub(super) fn note_count(&mut self, part: Part, count: Count) {
         let place = if part == Part::Limit { &mut self.limit } else { &mut self.remaining };
-        *place = Some(place.map_or(count, |known| known.min(count)));
+        if place.is_none_or(|known| known.min(count) != known) {
+            *place = Some(count);
+        }
     }
 
     pub(super) fn note_used(&mut self, used: Count, limit: Count) {
