@@ -79,11 +79,9 @@ fn note_spill_over(name: &str, value: &HeaderValue, known: &mut Option<NativeSpi
             known.get_or_insert_with(new).from_deployment = mark(value).map(str::to_owned);
         }
         "x-ms-spillover-error" => known.get_or_insert_with(new).error = mark(value).map(str::to_owned),
-        "x-ms-is-spilled-over" => {
-            // `false` is on every response and marks nothing.
-            if value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true") {
-                known.get_or_insert_with(new).spilled_over = true;
-            }
+        // `false` is on every response and marks nothing.
+        "x-ms-is-spilled-over" if value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true") => {
+            known.get_or_insert_with(new).spilled_over = true;
         }
         _ => {}
     }
