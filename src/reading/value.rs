@@ -111,7 +111,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Reads any of the grammars.
+    /// Reads any of the grammars. The usual way is merged into its callers, so that no large value is handed over.
     #[inline(always)]
     pub(super) fn read(value: &[u8], received_at: SystemTime) -> Option<Self> {
         Self::read_usual(value).or_else(|| Self::read_unusual(value.trim_ascii(), received_at))
