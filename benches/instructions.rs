@@ -18,11 +18,25 @@ mod callgrind;
 #[path = "stack/mod.rs"]
 mod stack;
 
+#[path = "stack/responses.rs"]
+mod responses;
+
 use callgrind::{Result, per_round};
-use stack::{STACKS, SUCCESS, Stack};
+use responses::RESPONSES;
+use stack::{STACKS, Stack};
 
 /// Parts that are counted by themselves.
-const PARTS: [&str; 4] = ["read a 200", "decide a 429", "reserve + settle", "refusal"];
+const PARTS: [&str; 9] = [
+    "read a 200",
+    "read a 200: anthropic",
+    "read a 200: github",
+    "read a 200: ietf",
+    "read a 200: ietf, three fields",
+    "read a 200: plain",
+    "decide a 429",
+    "reserve + settle",
+    "refusal",
+];
 
 fn main() -> Result<()> {
     callgrind::main(STACKS.into_iter().chain(PARTS), run, table)
@@ -42,29 +56,34 @@ fn table() -> Result<()> {
         println!("{name:20} {count:10.0} {added:10.0} {:10.2}", added / (retry - bare));
     }
     for part in PARTS {
-        println!("{part:20} {:10.0}", per_round(part)?);
+        println!("{part:30} {:10.0}", per_round(part)?);
     }
     Ok(())
 }
 
 fn run(case: &str, rounds: u32) -> Result<()> {
     match case {
-        "read a 200" => reading(rounds),
+        "read a 200" => reading("openai", rounds)?,
         "decide a 429" => decision(rounds),
         "reserve + settle" => reserving(rounds)?,
         "refusal" => refusal(rounds)?,
+        case if case.starts_with("read a 200: ") => {
+            reading(case.trim_start_matches("read a 200: "), rounds)?;
+        }
         stack => Stack::named(stack)?.calls(rounds)?,
     }
     Ok(())
 }
 
-fn reading(rounds: u32) {
-    let headers = stack::headers(&SUCCESS);
-    let profile = Profile::for_host("api.openai.com");
+fn reading(response: &str, rounds: u32) -> Result<()> {
+    let known = RESPONSES.iter().find(|(name, ..)| *name == response);
+    let (_, host, fields) = known.ok_or_else(|| format!("no response is called {response}"))?;
+    let (headers, profile) = (stack::headers(fields), Profile::for_host(host));
     for _ in 0..rounds {
         let headers = black_box(&headers);
         black_box(Reading::with_profile(profile, StatusCode::OK, headers, None, SystemTime::UNIX_EPOCH));
     }
+    Ok(())
 }
 
 fn decision(rounds: u32) {

@@ -108,9 +108,12 @@ impl Profile {
 
     /// Whether the body of a response with this status can say more than its headers.
     #[must_use]
+    #[inline]
     pub fn inspects_body_of(&self, status: StatusCode) -> bool {
-        matches!(status.as_u16(), 402 | 413 | 429 | 503 | 529)
-            || self.extra_statuses.contains(&status.as_u16())
+        let status = status.as_u16();
+        // Refusals are errors, and most responses are none.
+        status >= 400
+            && (matches!(status, 402 | 413 | 429 | 503 | 529) || self.extra_statuses.contains(&status))
     }
 
     pub(super) fn is_terminal_code(&self, code: &str) -> bool {
@@ -193,6 +196,7 @@ mod tests {
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "each name once");
         for profile in table::VENDORS.iter().chain([Profile::standard()]) {
+            assert!(profile.extra_statuses.iter().all(|status| *status >= 400), "{}", profile.name);
             let codes = profile
                 .units_by_code
                 .iter()
