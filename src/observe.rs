@@ -194,6 +194,10 @@ pub(crate) fn call_span(request: &reqwest::Request) -> Span {
 
 /// Fills in what is known of a call at its end.
 pub(crate) fn close(span: &Span, attempts: u32, decision: &Decision) {
+    // The fields of a span are looked up by name even where nobody sees it.
+    if span.is_disabled() {
+        return;
+    }
     span.record("attempts", attempts);
     span.record("decision", name(decision));
     if let Decision::SpillOver(reason) = decision {

@@ -17,8 +17,8 @@ use crate::reading::{Hint, Reading};
 use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
-pub(super) struct Entry {
-    gate: Gate,
+pub(super) struct Entry<'a> {
+    gate: &'a Gate,
     scope: ScopeKey,
     cost: Cost,
     priority: Priority,
@@ -33,10 +33,10 @@ pub(super) struct Left {
     pub(super) place: Option<Place>,
 }
 
-impl Entry {
+impl<'a> Entry<'a> {
     /// The standing of `request`, where there is a gate.
-    pub(super) fn new(shared: &Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
-        let gate = shared.gate.clone()?;
+    pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
+        let gate = shared.gate.as_ref()?;
         let scope = match (extensions.get::<ScopeKey>(), &shared.scope_by) {
             (Some(scope), _) => scope.clone(),
             (None, Some(scope_by)) => scope_by(request),
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl Entry<'_> {
     pub(super) const fn scope(&self) -> &ScopeKey {
         &self.scope
     }

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::call::LogicalCall;
-use super::entry::{self, Left};
+use super::entry::{self, Entry, Left};
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Decision;
-use crate::gate::{Permit, Place, Refusal, Reserve, StoreRequest, Ticket};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 
@@ -17,12 +17,32 @@ impl LogicalCall<'_> {
         Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
     }
 
-    /// Waits at the gate; `now` becomes the moment at which that ends.
-    pub(super) async fn queue(
+    /// Whether a permit of this process is not enough.
+    pub(super) fn asks_a_fleet(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
+    }
+
+    /// Comes by what the gate has answered to the permit, waiting where it must; `now` becomes the moment at which that
+    /// ends. No permit is needed where the gate can hold no more scopes.
+    pub(super) async fn pass(
         &mut self,
-        ticket: Ticket,
+        answer: Reserve,
         now: &mut Instant,
     ) -> Result<Option<Permit>, Refusal> {
+        let permit = match answer {
+            Reserve::Granted(permit) => Some(permit),
+            Reserve::Refused(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
+            Reserve::Refused(refusal) => return Err(refusal),
+            Reserve::Queued(ticket) => self.queue(ticket, now).await?,
+        };
+        match permit {
+            Some(permit) if self.asks_a_fleet() => self.book(permit, now).await,
+            permit => Ok(permit),
+        }
+    }
+
+    /// Waits at the gate; `now` becomes the moment at which that ends.
+    async fn queue(&mut self, ticket: Ticket, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
         self.tell_queued(ticket.predicted().time);
         let start = clock::now();
         let granted = ticket.await;
@@ -32,11 +52,7 @@ impl LogicalCall<'_> {
     }
 
     /// Books a call, whose permit of this process is at hand, in the store of its fleet.
-    pub(super) async fn book(
-        &mut self,
-        permit: Permit,
-        now: &mut Instant,
-    ) -> Result<Option<Permit>, Refusal> {
+    async fn book(&mut self, permit: Permit, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
         let Some(entry) = &self.entry else { return Ok(Some(permit)) };
         entry.book(&permit, self.deadline).await?;
         *now = clock::now();
