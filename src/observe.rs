@@ -35,6 +35,7 @@ use crate::reading::HintSource;
 mod metrics;
 mod report;
 
+pub(crate) use report::WeakReport;
 pub use report::{AttemptReport, CallReport};
 
 /// The target of all events and spans.

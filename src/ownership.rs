@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
@@ -14,12 +14,14 @@ use reqwest::Response;
 use reqwest_middleware::Error;
 
 use crate::error_chain;
+use crate::observe::{CallReport, WeakReport};
 
 mod guard;
 mod sealed;
 mod verify;
 
-pub(crate) use guard::{AttemptMark, Guard, invites_retry};
+pub(crate) use guard::{Attempt, Guard, invites_retry};
+use guard::Passage;
 pub(crate) use sealed::{Seal, seal};
 pub(crate) use verify::Probe;
 pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
@@ -100,7 +102,7 @@ impl RetryConflict {
 
     /// What the headers of a request say about a layer outside.
     pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
-        let repeats = number(find(headers, STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
+        let repeats = number(find(headers, &STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
@@ -123,16 +125,16 @@ impl RetryConflict {
     }
 }
 
-const STAINLESS_RETRY_COUNT: &str = "x-stainless-retry-count";
-const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
+static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+static ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 
 fn number(value: &HeaderValue) -> Option<u32> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// The first header of that lower-case name: to look at the few of a request is less work than to hash the name.
-pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h HeaderValue> {
-    headers.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
+/// The first header of that name: to look at the few of a request is less work than to hash the name.
+pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 impl fmt::Display for RetryConflict {
@@ -170,33 +172,48 @@ impl fmt::Display for RetryConflict {
 impl std::error::Error for RetryConflict {}
 
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CallMark {
-    state: Arc<CallCell>,
+    call: CallReport,
     /// The run that the extensions were copied in, by a layer inside.
-    around: Weak<CallCell>,
+    around: WeakReport,
+    /// What the guard at the inner end is to expect.
+    attempt: Option<Attempt>,
 }
 
 /// What is known of a logical call, shared by its runs and attempts.
 #[derive(Debug, Default)]
-struct CallCell {
+pub(crate) struct CallCell {
     state: Mutex<CallState>,
     /// See [`sealed`].
     touched: AtomicBool,
+    /// See [`guard`].
+    passage: Passage,
+}
+
+impl CallCell {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
 impl Clone for CallMark {
     fn clone(&self) -> Self {
-        let around =
-            if lock(&self.state).running { Arc::downgrade(&self.state) } else { Weak::clone(&self.around) };
-        Self { state: Arc::default(), around }
+        let running = self.call.cell().lock().running;
+        let around = if running { self.call.downgrade() } else { self.around.clone() };
+        Self { around, attempt: self.attempt.clone(), ..Self::of(CallReport::new()) }
     }
 }
 
 impl CallMark {
+    fn of(call: CallReport) -> Self {
+        Self { call, around: WeakReport::default(), attempt: None }
+    }
+
     fn is_inside_a_run(&self) -> bool {
-        lock(&self.state).running || self.around.upgrade().is_some_and(|outer| lock(&outer).running)
+        let running = |call: &CallReport| call.cell().lock().running;
+        running(&self.call) || self.around.upgrade().is_some_and(|outer| running(&outer))
     }
 }
 
@@ -210,35 +227,42 @@ struct CallState {
     deadline: Option<Instant>,
 }
 
-fn lock(cell: &CallCell) -> MutexGuard<'_, CallState> {
-    cell.state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// One run through the owner; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
-    state: Arc<CallCell>,
+    call: CallReport,
+}
+
+/// How a run begins.
+pub(crate) struct Entered {
+    pub(crate) run: Run,
+    pub(crate) report: CallReport,
+    pub(crate) deadline: Instant,
+    /// The attempts of earlier runs of the same call that did not end well.
+    pub(crate) attempts: u32,
+    pub(crate) conflict: Option<RetryConflict>,
 }
 
 impl Run {
-    /// Enters the owner with a call's extensions.
-    ///
-    /// Returns the run with its deadline and the attempts of earlier runs of the same call that did not end well; on a
-    /// conflict, the run as well, for those who only report it.
+    /// Enters the owner with a call's extensions. On a conflict there is a run as well, for those who only report it.
     pub(crate) fn enter(
         extensions: &mut Extensions,
         now: Instant,
         deadline: Instant,
         max_attempts: u32,
-    ) -> (Self, Instant, u32, Option<RetryConflict>) {
-        let mark = extensions.get_or_insert_with(CallMark::default);
+    ) -> Entered {
+        // A report that the caller brings may be that of several calls, and then says nothing of this one.
+        let mut own = None;
+        let report = extensions.get_or_insert_with(|| own.insert(CallReport::new()).clone()).clone();
+        let mark = extensions.get_or_insert_with(|| CallMark::of(own.unwrap_or_default()));
         if mark.is_inside_a_run() {
             // What this one does is not to be mixed up with what the outer one knows.
-            let run = Self { state: Arc::default() };
-            return (run, deadline, 0, Some(RetryConflict::new(ConflictKind::NestedAdmission)));
+            let run = Self { call: CallReport::new() };
+            let conflict = Some(RetryConflict::new(ConflictKind::NestedAdmission));
+            return Entered { run, report, deadline, attempts: 0, conflict };
         }
-        let run = Self { state: Arc::clone(&mark.state) };
-        let mut state = lock(&run.state);
+        let run = Self { call: mark.call.clone() };
+        let mut state = run.lock();
         // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
         if !state.given_up && state.deadline.is_some_and(|old| old <= now) {
             *state = CallState::default();
@@ -250,35 +274,40 @@ impl Run {
         let deadline = if attempts > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
         state.deadline = Some(deadline);
         drop(state);
-        (run, deadline, attempts, conflict.then(|| RetryConflict::new(ConflictKind::Reentry)))
+        let conflict = conflict.then(|| RetryConflict::new(ConflictKind::Reentry));
+        Entered { run, report, deadline, attempts, conflict }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CallState> {
+        self.call.cell().lock()
     }
 
     /// An attempt is on its way; until it ends well it counts, even if it is dropped.
     pub(crate) fn attempt_started(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         state.attempts = state.attempts.saturating_add(1);
     }
 
     /// The attempt ended in something that nobody retries for want of capacity.
     pub(crate) fn attempt_excused(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         state.attempts = state.attempts.saturating_sub(1);
     }
 
     /// The call came to a success, so the same extensions may serve another call.
     pub(crate) fn succeeded(&self) {
-        *lock(&self.state) = CallState { running: true, ..CallState::default() };
+        *self.lock() = CallState { running: true, ..CallState::default() };
     }
 
     /// The call was given up.
     pub(crate) fn gave_up(&self) {
-        lock(&self.state).given_up = true;
+        self.lock().given_up = true;
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        lock(&self.state).running = false;
+        self.lock().running = false;
     }
 }
 

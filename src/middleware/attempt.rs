@@ -6,13 +6,13 @@ use reqwest_middleware::Result;
 
 use super::call::LogicalCall;
 use super::sent::Sent;
-use crate::ownership::{AttemptMark, RetryConflict, Seal, seal};
+use crate::ownership::{Attempt, RetryConflict, Seal, seal};
 use crate::policy::RetryOwnership;
 
 /// How an attempt is kept from being sent twice.
 pub(super) enum Armed {
     /// The guard at the inner end sees to it.
-    Marked(AttemptMark),
+    Guarded(Attempt),
     Sealed(Seal),
     Not,
 }
@@ -24,9 +24,7 @@ impl LogicalCall<'_> {
         self.run.attempt_started();
         self.report.sent();
         if self.shared.guarded {
-            let mark = AttemptMark::new(&self.report);
-            extensions.insert(mark.clone());
-            Armed::Marked(mark)
+            Armed::Guarded(self.run.guarded_attempt(extensions))
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
             Armed::Sealed(seal(request, &self.run))
         } else {
@@ -42,7 +40,7 @@ impl LogicalCall<'_> {
                 self.note_proxy(&response);
                 Sent::Unread(response)
             }
-            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
+            (Some(Err(error)), Armed::Guarded(attempt)) => Sent::Failed(attempt.explain(error)),
             (Some(Err(error)), Armed::Sealed(sealed)) => {
                 let (error, conflict) = sealed.explain(error);
                 if let Some(conflict) = conflict {

@@ -17,9 +17,9 @@ use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal, Reserve};
+use crate::gate::{Permit, Place, Refusal};
 use crate::observe::{self, CallReport};
-use crate::ownership::{Probe, RetryConflict, Run, invites_retry};
+use crate::ownership::{Entered, Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 
 /// One call of the caller's, over all its attempts.
@@ -31,7 +31,7 @@ pub(super) struct LogicalCall<'a> {
     /// The way over other deployments, where there are any.
     pub(super) legs: Option<Box<Legs<'a>>>,
     /// What an observer knows the call by, where there is one.
-    pub(super) seen_as: Option<(u64, Box<str>)>,
+    pub(super) seen_as: Option<Box<(u64, Box<str>)>>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
     started: Instant,
@@ -67,12 +67,11 @@ impl<'a> LogicalCall<'a> {
             Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
             None => shared.lock_retry_budget().deposit(now),
         }
-        let report = extensions.get_or_insert_with(CallReport::new).clone();
+        let Entered { run, report, deadline, attempts, conflict } =
+            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = RetryConflict::announced(request.headers()) {
             shared.conflict(conflict, &report);
         }
-        let (run, deadline, attempts, conflict) =
-            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
@@ -97,7 +96,7 @@ impl<'a> LogicalCall<'a> {
             seen_as: shared
                 .observer
                 .is_some()
-                .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
+                .then(|| Box::new((shared.next_call(), request.url().host_str().unwrap_or_default().into()))),
             is_probe,
             started: now,
             deadline: legs.as_ref().map_or(deadline, |legs| legs.first_deadline()),
@@ -123,11 +122,10 @@ impl<'a> LogicalCall<'a> {
         let mut place = None;
         self.choose_first(request, extensions);
         loop {
-            let granted = match self.reserve(place.take(), now) {
-                None => Ok(None),
-                Some(Reserve::Granted(permit)) if !self.asks_a_fleet() => Ok(Some(permit)),
+            let granted = match self.enter(place.take(), now) {
+                ControlFlow::Continue(permit) => Ok(permit),
                 // Boxed, as is all that few calls need, so that the others have no larger a future for it.
-                Some(answer) => Box::pin(self.pass(answer, &mut now)).await,
+                ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
             };
             let Under { attempt, permit, armed, has_copy } =
                 match self.set_out(granted, request, now, extensions, next) {

@@ -59,7 +59,7 @@ impl LogicalCall<'_> {
     }
 
     fn event(&self, decision: &Decision) -> DecisionEvent<'_> {
-        let (call, host) = self.seen_as.as_ref().map_or((0, ""), |(call, host)| (*call, host));
+        let (call, host) = self.seen_as.as_deref().map_or((0, ""), |(call, host)| (*call, host));
         DecisionEvent {
             call,
             host,

@@ -1,5 +1,6 @@
 //! A call at the gate: it asks for its permit, waits for it, and tells what came of the attempt.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::call::LogicalCall;
@@ -12,13 +13,21 @@ use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 
 impl LogicalCall<'_> {
-    /// Asks for the permit to send, where there is a gate.
-    pub(super) fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
+    /// Asks the gate, where there is one. Breaks with an answer that is not enough to send on at once.
+    pub(super) fn enter(&self, place: Option<Place>, now: Instant) -> ControlFlow<Reserve, Option<Permit>> {
+        match self.reserve(place, now) {
+            None => ControlFlow::Continue(None),
+            Some(Reserve::Granted(permit)) if !self.asks_a_fleet() => ControlFlow::Continue(Some(permit)),
+            Some(answer) => ControlFlow::Break(answer),
+        }
+    }
+
+    fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
         Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
     }
 
     /// Whether a permit of this process is not enough.
-    pub(super) fn asks_a_fleet(&self) -> bool {
+    fn asks_a_fleet(&self) -> bool {
         self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
     }
 
