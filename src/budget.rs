@@ -133,7 +133,8 @@ impl RetryBudget {
         }
         self.newest = self.newest.max(current);
         let until = length.saturating_mul(u128::from(self.newest).saturating_add(1));
-        let until = u64::try_from(until).ok().and_then(|nanos| self.start.checked_add(Duration::from_nanos(nanos)));
+        let until =
+            u64::try_from(until).ok().and_then(|nanos| self.start.checked_add(Duration::from_nanos(nanos)));
         self.until = until.unwrap_or(self.start);
     }
 

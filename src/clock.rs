@@ -36,9 +36,12 @@ pub(crate) async fn until<F: Future>(until: Instant, future: F) -> Option<F::Out
     }
     // It was polled with this very context; once is enough.
     let mut polled = true;
-    let rest = poll_fn(|context| {
-        if std::mem::take(&mut polled) { Poll::Pending } else { future.as_mut().poll(context) }
-    });
+    let rest =
+        poll_fn(
+            |context| {
+                if std::mem::take(&mut polled) { Poll::Pending } else { future.as_mut().poll(context) }
+            },
+        );
     tokio::time::timeout_at(tokio::time::Instant::from_std(until), rest).await.ok()
 }
 

@@ -123,12 +123,11 @@ impl Middleware for Admission {
     {
         Box::pin(async move {
             let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
-            if call.span.is_disabled() {
-                return call.run(&mut request, extensions, &next).await;
-            }
             // Boxed, so that a call that nobody looks at has no larger a future for it.
-            let span = call.span.clone();
-            Box::pin(call.run(&mut request, extensions, &next).instrument(span)).await
+            match call.span.as_deref().cloned() {
+                Some(span) => Box::pin(call.run(&mut request, extensions, &next).instrument(span)).await,
+                None => call.run(&mut request, extensions, &next).await,
+            }
         })
     }
 }

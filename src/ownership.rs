@@ -20,8 +20,8 @@ mod guard;
 mod sealed;
 mod verify;
 
-pub(crate) use guard::{Attempt, Guard, invites_retry};
 use guard::Passage;
+pub(crate) use guard::{Attempt, Guard, invites_retry};
 pub(crate) use sealed::{Seal, seal};
 pub(crate) use verify::Probe;
 pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};

@@ -149,8 +149,10 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
 }
 
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let mut carriers =
-        request.headers().iter().filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()));
+    let mut carriers = request
+        .headers()
+        .iter()
+        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()));
     match (carriers.next(), carriers.next()) {
         (None, _) => {}
         (Some((_, value)), None) => return Some(Cow::Borrowed(value.as_bytes())),

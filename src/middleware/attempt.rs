@@ -32,24 +32,32 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in what came of an attempt, if not a success.
-    pub(super) fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
-        match (outcome, armed) {
-            (None, _) => Sent::CutOff,
-            (Some(Ok(response)), _) => {
+    /// Takes in what came of an attempt: a success, or what is to be judged.
+    pub(super) fn came_back(
+        &self,
+        outcome: Option<Result<Response>>,
+        armed: Armed,
+    ) -> std::result::Result<Response, Sent> {
+        let error = match outcome {
+            None => return Err(Sent::CutOff),
+            Some(Ok(response)) if !is_error(response.status()) => return Ok(response),
+            Some(Ok(response)) => {
                 self.note_proxy(&response);
-                Sent::Unread(response)
+                return Err(Sent::Unread(response));
             }
-            (Some(Err(error)), Armed::Guarded(attempt)) => Sent::Failed(attempt.explain(error)),
-            (Some(Err(error)), Armed::Sealed(sealed)) => {
+            Some(Err(error)) => error,
+        };
+        Err(Sent::Failed(match armed {
+            Armed::Guarded(attempt) => attempt.explain(error),
+            Armed::Sealed(sealed) => {
                 let (error, conflict) = sealed.explain(error);
                 if let Some(conflict) = conflict {
                     self.shared.conflict(conflict, &self.report);
                 }
-                Sent::Failed(error)
+                error
             }
-            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
-        }
+            Armed::Not => error,
+        }))
     }
 
     pub(super) fn note_proxy(&self, response: &Response) {
@@ -60,6 +68,6 @@ impl LogicalCall<'_> {
 }
 
 /// Whether a response of this status may be a refusal or a failure.
-pub(super) fn is_error(status: StatusCode) -> bool {
+fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }

@@ -9,7 +9,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
-use super::attempt::{Armed, is_error};
+use super::attempt::Armed;
 use super::entry::{self, Entry};
 use super::legs::{Legs, Turn};
 use super::sent::Sent;
@@ -45,7 +45,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) waited: Duration,
     /// What came of the last attempt, during a wait and after it.
     pub(super) last: Option<Box<Sent>>,
-    pub(super) span: Span,
+    /// Its span, where somebody looks at it.
+    pub(super) span: Option<Box<Span>>,
 }
 
 impl<'a> LogicalCall<'a> {
@@ -119,10 +120,10 @@ impl<'a> LogicalCall<'a> {
         next: &Next<'_>,
     ) -> Result<Response> {
         let mut now = self.started;
-        let mut place = None;
+        let mut place: Option<Box<Place>> = None;
         self.choose_first(request, extensions);
         loop {
-            let granted = match self.enter(place.take(), now) {
+            let granted = match self.enter(place.take().map(|place| *place), now) {
                 ControlFlow::Continue(permit) => Ok(permit),
                 // Boxed, as is all that few calls need, so that the others have no larger a future for it.
                 ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
@@ -140,16 +141,14 @@ impl<'a> LogicalCall<'a> {
                 Some(deadline) => clock::until(deadline, attempt).await,
                 None => Some(attempt.await),
             };
-            let sent = match outcome {
-                Some(Ok(response)) if !is_error(response.status()) => {
-                    return Ok(self.succeeded(response, permit));
-                }
-                outcome => self.came_back(outcome, armed),
+            let sent = match self.came_back(outcome, armed) {
+                Ok(response) => return Ok(self.succeeded(response, permit)),
+                Err(sent) => sent,
             };
             let spare = has_copy.then(|| taken(request));
             match Box::pin(self.judge(sent, permit, spare, extensions)).await {
                 Step::Return(outcome) => return outcome,
-                Step::Repeat(again) => (*request, place) = *again,
+                Step::Repeat(again, right) => (*request, place) = (*again, right),
             }
             now = clock::now();
         }
@@ -216,7 +215,7 @@ impl<'a> LogicalCall<'a> {
                 && let Some(spare) = spare
             {
                 self.keep_response(sent);
-                return Step::Repeat(Box::new((spare, None)));
+                return Step::Repeat(Box::new(spare), None);
             }
         }
         self.remember(&sent, &decision);
@@ -228,10 +227,10 @@ impl<'a> LogicalCall<'a> {
                 if left.place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
                     self.wait(until).await;
                 }
-                Step::Repeat(Box::new((spare, left.place)))
+                Step::Repeat(Box::new(spare), left.place.map(Box::new))
             }
             (Decision::SpillOver(reason), spare) => {
-                observe::close(&self.span, self.attempts, &Decision::SpillOver(reason));
+                observe::close(self.span.as_deref(), self.attempts, &Decision::SpillOver(reason));
                 // A call that is cut off keeps what the server has said last.
                 let sent = match sent {
                     Sent::CutOff => {
@@ -242,14 +241,12 @@ impl<'a> LogicalCall<'a> {
                 };
                 Step::Return(match (sent, spare) {
                     // No connection to a target is no error of the caller's.
-                    (Sent::Failed(_), Some(request)) => {
-                        self.turned_away(reason, None, request)
-                    }
+                    (Sent::Failed(_), Some(request)) => self.turned_away(reason, None, request),
                     (sent, spare) => self.spill_over(reason, sent, spare, None),
                 })
             }
             (decision, _) => {
-                observe::close(&self.span, self.attempts, &decision);
+                observe::close(self.span.as_deref(), self.attempts, &decision);
                 Step::Return(self.hand_on(sent, left.permit))
             }
         }
@@ -335,6 +332,5 @@ pub(super) fn taken(place: &mut Request) -> Request {
 enum Step {
     Return(Result<Response>),
     /// The copy of the request, and the right to return to the front.
-    Repeat(Box<(Request, Option<Place>)>),
+    Repeat(Box<Request>, Option<Box<Place>>),
 }
-

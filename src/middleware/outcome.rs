@@ -95,7 +95,7 @@ impl LogicalCall<'_> {
         self.run.succeeded();
         self.note(Some(false));
         self.arrived(response.status(), reading.as_ref());
-        observe::close(&self.span, self.attempts, &Decision::Admit);
+        observe::close(self.span.as_deref(), self.attempts, &Decision::Admit);
         let permit = permit.map(|mut permit| {
             entry::taken(&mut permit, reading.as_ref(), clock::now());
             permit
@@ -147,7 +147,7 @@ impl LogicalCall<'_> {
         request: Request,
     ) -> Result<Response> {
         let decision = Decision::SpillOver(reason);
-        observe::close(&self.span, self.attempts, &decision);
+        observe::close(self.span.as_deref(), self.attempts, &decision);
         self.run.gave_up();
         self.emit(&DecisionEvent { reason: Some(reason), raw_wait: wait, ..self.event(&decision) });
         let expected = wait.map(|wait| (wait, clock::wall_clock()));
