@@ -1,23 +1,22 @@
 //! One logical call over all its attempts: enter, send, read, decide, then wait or return.
 
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use http::{Extensions, Method};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
-use super::attempt::Armed;
-use super::entry::{self, Entry};
+use super::attempt::{OnItsWay, taken};
+use super::entry::Entry;
 use super::legs::{Legs, Turn};
 use super::sent::Sent;
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, Refusal};
+use crate::gate::{Permit, Place};
 use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
@@ -128,7 +127,7 @@ impl<'a> LogicalCall<'a> {
                 // Boxed, as is all that few calls need, so that the others have no larger a future for it.
                 ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
             };
-            let Under { attempt, permit, armed, has_copy } =
+            let OnItsWay { attempt, permit, armed, has_copy } =
                 match self.set_out(granted, request, now, extensions, next) {
                     ControlFlow::Continue(Some(under)) => under,
                     ControlFlow::Continue(None) => {
@@ -152,43 +151,6 @@ impl<'a> LogicalCall<'a> {
             }
             now = clock::now();
         }
-    }
-
-    /// Sends the request, where the gate lets it go; otherwise the call goes on with another deployment or ends.
-    fn set_out<'n>(
-        &mut self,
-        granted: std::result::Result<Option<Permit>, Refusal>,
-        request: &mut Request,
-        now: Instant,
-        extensions: &'n mut Extensions,
-        next: &Next<'n>,
-    ) -> ControlFlow<Result<Response>, Option<Under<'n>>> {
-        let mut permit = match granted {
-            Ok(permit) => permit,
-            Err(refusal) => {
-                let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
-            }
-        };
-        // A copy goes out. What the caller gave is kept, for another deployment or a ticket even after the last attempt;
-        // each deployment gets its own form of it.
-        let copy = request.try_clone();
-        let has_copy = copy.is_some();
-        let mut going = copy.unwrap_or_else(|| taken(request));
-        if !self.rewrite(&mut going) {
-            if !has_copy {
-                *request = going;
-            }
-            drop(permit);
-            let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
-            return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
-        }
-        if let Some(permit) = &mut permit {
-            permit.sent(now);
-        }
-        let armed = self.arm(&mut going, extensions);
-        let attempt = next.clone().run(going, extensions);
-        ControlFlow::Continue(Some(Under { attempt, permit, armed, has_copy }))
     }
 
     /// What to do about an attempt that did not end in success; waits, where that is to send it again.
@@ -311,21 +273,6 @@ impl<'a> LogicalCall<'a> {
         self.waited = self.waited.saturating_add(waited);
         self.report.waited_for(waited);
     }
-}
-
-/// An attempt that is on its way.
-struct Under<'n> {
-    attempt: Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>,
-    permit: Option<Permit>,
-    armed: Armed,
-    /// Whether the request was copied.
-    has_copy: bool,
-}
-
-/// The request, out of its place.
-pub(super) fn taken(place: &mut Request) -> Request {
-    let hollow = Request::new(Method::default(), place.url().clone());
-    std::mem::replace(place, hollow)
 }
 
 /// What comes after an attempt.

@@ -139,13 +139,14 @@ pub(super) const fn reason(refusal: &Refusal) -> Reason {
 
 /// A call's permit in its response's body.
 pub(super) struct InBody {
-    ledger: Arc<Ledger>,
+    /// Until the body ends.
+    ledger: Option<Arc<Ledger>>,
     scanner: Option<Box<UsageScanner>>,
 }
 
 impl InBody {
     pub(super) const fn new(ledger: Arc<Ledger>, scanner: Option<Box<UsageScanner>>) -> Self {
-        Self { ledger, scanner }
+        Self { ledger: Some(ledger), scanner }
     }
 }
 
@@ -157,16 +158,17 @@ impl Held for InBody {
     }
 
     fn end(&mut self, cleanly: bool) {
+        let Some(ledger) = self.ledger.take() else { return };
         // A stream that was cut off understates what it took; the estimate is nearer.
         if cleanly && let Some(usage) = self.scanner.take().and_then(|scanner| scanner.finish()) {
-            self.ledger.settle(usage);
+            ledger.settle(usage);
         }
-        self.ledger.end(cleanly);
+        ledger.end(cleanly);
     }
 }
 
 impl Drop for InBody {
     fn drop(&mut self) {
-        self.ledger.end(false);
+        self.end(false);
     }
 }

@@ -8,7 +8,8 @@ use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::Result;
 
-use super::call::{LogicalCall, taken};
+use super::attempt::taken;
+use super::call::LogicalCall;
 use super::entry::Entry;
 use super::sent::Sent;
 use crate::clock;
