@@ -93,22 +93,22 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in what came of an attempt: a success, or what is to be judged.
+    /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged.
     pub(super) fn came_back(
         &self,
         outcome: Option<Result<Response>>,
         armed: Armed,
-    ) -> std::result::Result<Response, Sent> {
+    ) -> ControlFlow<Response, Sent> {
         let error = match outcome {
-            None => return Err(Sent::CutOff),
-            Some(Ok(response)) if !is_error(response.status()) => return Ok(response),
+            None => return ControlFlow::Continue(Sent::CutOff),
+            Some(Ok(response)) if !is_error(response.status()) => return ControlFlow::Break(response),
             Some(Ok(response)) => {
                 self.note_proxy(&response);
-                return Err(Sent::Unread(response));
+                return ControlFlow::Continue(Sent::Unread(response));
             }
             Some(Err(error)) => error,
         };
-        Err(Sent::Failed(match armed {
+        ControlFlow::Continue(Sent::Failed(match armed {
             Armed::Guarded(attempt) => attempt.explain(error),
             Armed::Sealed(sealed) => {
                 let (error, conflict) = sealed.explain(error);

@@ -141,8 +141,8 @@ impl<'a> LogicalCall<'a> {
                 None => Some(attempt.await),
             };
             let sent = match self.came_back(outcome, armed) {
-                Ok(response) => return Ok(self.succeeded(response, permit)),
-                Err(sent) => sent,
+                ControlFlow::Break(response) => return Ok(self.succeeded(response, permit)),
+                ControlFlow::Continue(sent) => sent,
             };
             let spare = has_copy.then(|| taken(request));
             match Box::pin(self.judge(sent, permit, spare, extensions)).await {
