@@ -7,7 +7,7 @@ mod signed;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -68,19 +68,21 @@ impl RecentScopes {
     /// The credential is kept as keyed hashes only.
     pub(crate) fn scope_of(&self, request: &Request, profile: &Profile) -> ScopeKey {
         let parts = Parts::of(request, profile);
-        let credential = parts.credential.as_ref().map(|credential| self.hasher.hash_one(credential));
+        let credential = parts.credential.as_deref().map(|credential| self.hash(credential));
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = recent.scopes.iter().find(|(known, scope)| {
-            *known == credential
-                && scope.endpoint() == parts.endpoint
-                && scope.label_str() == parts.label.as_deref()
-        });
+        let known = recent.scopes.iter().find(|(known, scope)| *known == credential && parts.are_of(scope));
         if let Some((_, scope)) = known {
             return scope.clone();
         }
         let scope = parts.key();
         recent.remember(credential, scope.clone());
         scope
+    }
+
+    fn hash(&self, credential: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(credential);
+        hasher.finish()
     }
 }
 
@@ -98,22 +100,26 @@ impl Recent {
 
 /// What tells the scope of a request from others.
 struct Parts<'a> {
-    endpoint: Cow<'a, str>,
+    url: &'a Url,
     credential: Option<Cow<'a, [u8]>>,
     label: Option<Cow<'a, str>>,
 }
 
 impl<'a> Parts<'a> {
     fn of(request: &'a Request, profile: &Profile) -> Self {
-        Self {
-            endpoint: endpoint(request.url()),
-            credential: credential(request),
-            label: label(request, profile),
-        }
+        Self { url: request.url(), credential: credential(request), label: label(request, profile) }
+    }
+
+    /// Whether all but the credential is that of a known scope.
+    fn are_of(&self, scope: &ScopeKey) -> bool {
+        // An origin and a slash is what most URLs begin with, and is all that has to be looked at then.
+        let rest = self.url.as_str().strip_prefix(scope.endpoint());
+        scope.label_str() == self.label.as_deref()
+            && (rest.is_some_and(|rest| rest.starts_with('/')) || endpoint(self.url) == scope.endpoint())
     }
 
     fn key(&self) -> ScopeKey {
-        let mut scope = ScopeKey::new(&self.endpoint);
+        let mut scope = ScopeKey::new(&endpoint(self.url));
         if let Some(credential) = &self.credential {
             scope = scope.credential(credential);
         }
@@ -144,19 +150,24 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
     }
 }
 
+/// Every request comes by here, and most headers are told from these by their last letter.
+fn carries_credential(name: &str) -> bool {
+    name.ends_with(['n', 'y']) && CREDENTIAL_HEADERS.contains(&name)
+}
+
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> = request
+    let mut carriers = request
         .headers()
         .iter()
-        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
-        .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())))
-        .take(MOST_CREDENTIALS)
-        .collect();
-    match found.as_slice() {
-        [] => {}
-        [(_, value)] => return Some(Cow::Borrowed(*value)),
+        .filter(|(name, value)| value.is_sensitive() || carries_credential(name.as_str()))
+        .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())));
+    match (carriers.next(), carriers.next()) {
+        (None, _) => {}
+        (Some((_, value)), None) => return Some(Cow::Borrowed(value)),
         // A gateway's key beside a service's: limits may be counted by either.
-        _ => {
+        (Some(first), Some(second)) => {
+            let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> =
+                [first, second].into_iter().chain(carriers).take(MOST_CREDENTIALS).collect();
             found.sort_unstable();
             let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
             return Some(Cow::Owned(parts.flatten().copied().collect()));

@@ -45,6 +45,24 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
 }
 
 #[test]
+fn a_remembered_origin_is_not_the_beginning_of_another() {
+    let scopes = RecentScopes::default();
+    let profile = Profile::standard();
+    for _ in 0..2 {
+        for url in [
+            "https://api.example",
+            "https://api.example.org/v1",
+            "https://api.example:8443/v1",
+            "https://api.example?x=/y#/z",
+            "https://api.example.org:8443/",
+        ] {
+            let request = request(url);
+            assert_eq!(scopes.scope_of(&request, profile), Parts::of(&request, profile).key(), "{url}");
+        }
+    }
+}
+
+#[test]
 fn each_credential_header_counts() {
     let base = request("https://api.example/");
     for name in CREDENTIAL_HEADERS {
