@@ -59,10 +59,9 @@ impl LogicalCall<'_> {
         };
         // A copy goes out. What the caller gave is kept, for another deployment or a ticket even after the last attempt;
         // each deployment gets its own form of it.
-        let (mut going, has_copy) = match request.try_clone() {
-            Some(copy) => (copy, true),
-            None => (taken(request), false),
-        };
+        let copy = request.try_clone();
+        let has_copy = copy.is_some();
+        let mut going = copy.unwrap_or_else(|| taken(request));
         if !self.rewrite(&mut going) {
             if !has_copy {
                 *request = going;
