@@ -199,7 +199,6 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
             let path = request.url().path();
             routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
         }
-        CountedBy::EachRoute => Some(route(request.url().path())),
     }
 }
 
@@ -207,16 +206,6 @@ fn segment_behind<'a>(path: &'a str, before: &str) -> Option<&'a str> {
     let mut segments = path.split('/');
     segments.find(|segment| *segment == before)?;
     segments.next().filter(|segment| !segment.is_empty())
-}
-
-/// A path with its numbers replaced: `/2/tweets/123` and `/2/tweets/456` are one route, and version 2 is not an id.
-fn route(path: &str) -> Cow<'_, str> {
-    let is_id = |segment: &str| segment.len() > 1 && segment.bytes().all(|byte| byte.is_ascii_digit());
-    if !path.split('/').any(is_id) {
-        return Cow::Borrowed(path);
-    }
-    let segments = path.split('/').map(|segment| if is_id(segment) { ":id" } else { segment });
-    Cow::Owned(segments.collect::<Vec<_>>().join("/"))
 }
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).

@@ -62,8 +62,6 @@ pub(crate) enum CountedBy {
     Segment(&'static str),
     /// Groups of routes, by how their paths begin; the first match counts, and all others share one set of limits.
     Routes(&'static [(&'static str, &'static str)]),
-    /// Each route by itself.
-    EachRoute,
 }
 
 /// How a reset without a unit is meant where it is not an epoch.

@@ -224,8 +224,7 @@ pub(super) static VENDORS: &[Profile] = &[
         ..PLAIN
     },
     plain("reddit", &["reddit.com"]),
-    // https://docs.x.com/x-api/fundamentals/rate-limits: a window for each endpoint.
-    Profile { counted_by: CountedBy::EachRoute, ..plain("twitter", &["twitter.com", "x.com"]) },
+    plain("twitter", &["twitter.com", "x.com"]),
     plain("twitch", &["api.twitch.tv"]),
     plain("spotify", &["api.spotify.com"]),
     plain("spacetraders", &["api.spacetraders.io"]),
@@ -255,12 +254,13 @@ pub(super) static VENDORS: &[Profile] = &[
         ..PLAIN
     },
     plain("zendesk", &["zendesk.com"]),
-    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace.
+    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace. The path of an incoming
+    // webhook, on another host, is a secret and must become no label.
     Profile {
         name: "slack",
         hosts: &["slack.com"],
         units_by_code: &[("ratelimited", Requests)],
-        counted_by: CountedBy::EachRoute,
+        counted_by: CountedBy::Segment("api"),
         ..PLAIN
     },
     Profile {
