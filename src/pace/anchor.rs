@@ -5,8 +5,8 @@
 //! gets: the cost admitted between them over the time between them. After a refusal calls are not let go all at once
 //! but one after another at that rate, from `R` on, with a small probing excess that grows until the next refusal.
 
-use super::independent::{Independent, Verdict};
-use super::recent::Recent;
+use super::independent::{Independent, Pair, Verdict};
+use super::recent::{Proven, Recent};
 
 /// An idle pacer opens when a call arrives this much later than it could have been sent.
 const HOLD: f64 = 2.0;
@@ -22,6 +22,12 @@ const PATIENCE: f64 = 1.5;
 /// How many times probing doubles per margin waited out after that, where no limit is stated; a stated one has not to
 /// be found.
 const STEEPNESS: f64 = 2.0;
+/// How much sooner probing grows where the estimate is far below a rate that went well lately.
+const HASTE: f64 = 8.0;
+/// So many refusals are enough to judge a rate that is on trial.
+const TOO_MANY: f64 = 4.0;
+/// No span between anchors is taken for shorter, in seconds.
+const SHORTEST_SPAN: f64 = 0.01;
 /// Where probing goes on after the estimate has been doubled.
 const RESUMED: f64 = 0.25;
 /// The least capacity: one mean call in this many seconds, so that no process starves by its own estimate.
@@ -108,6 +114,7 @@ pub(crate) struct Pacer {
     /// The probing excess of the last call.
     probing: f64,
     recent: Recent,
+    proven: Proven,
     independent: Independent,
 }
 
@@ -160,9 +167,8 @@ impl Pacer {
         if late <= (2.0 * self.mean / capacity).max(0.1) {
             self.gated += cost / capacity;
         }
-        let per_second = capacity / self.mean;
-        let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
-        let patience = self.gated * least / self.margin(self.episode, capacity) - PATIENCE;
+        let (least, unit) = self.patience(capacity);
+        let patience = self.gated / unit - PATIENCE;
         let steepness = if cap.is_some() { 1.0 } else { STEEPNESS };
         let mut probing = (least * (steepness * patience.clamp(0.0, 32.0)).exp2()).min(1.0);
         let mut capacity = capacity;
@@ -172,9 +178,8 @@ impl Pacer {
             self.capacity = Some(capacity);
             // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
-            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness)
-                * self.margin(self.episode, capacity)
-                / least;
+            let (least, unit) = self.patience(capacity);
+            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness) * unit;
         }
         self.probing = probing;
         self.idle += late.max(0.0);
@@ -236,6 +241,16 @@ impl Pacer {
         (self.mean / capacity * doublings.exp2()).min(LONGEST_BACKOFF)
     }
 
+    /// The least probing excess, and the time of calls held back after which it grows.
+    fn patience(&self, capacity: f64) -> (f64, f64) {
+        let per_second = capacity / self.mean;
+        let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
+        let margin = self.margin(self.episode, capacity) / least;
+        // Where calls are refused whatever their rate is, a few gaps without a refusal show that this has ended.
+        let unit = self.independent.gap().map_or(margin, |gap| margin.min(gap / capacity));
+        (least, if self.proven.is_far_above(capacity) { unit / HASTE } else { unit })
+    }
+
     fn margin(&self, steps: i32, capacity: f64) -> f64 {
         let calls = (0.5 * f64::from(steps.clamp(-1, 30)).exp2()).min(MARGIN_CALLS);
         (calls * self.mean / capacity).clamp(MARGIN.0, MARGIN.1)
@@ -248,8 +263,13 @@ impl Pacer {
         if self.mean <= 0.0 {
             self.mean = seen.cost.max(1.0);
         }
+        let is_early =
+            self.capacity.is_some_and(|capacity| self.gated <= PATIENCE * self.patience(capacity).1);
         let newest = seen.sent_at >= self.last_refused;
         self.last_refused = self.last_refused.max(seen.sent_at);
+        if !self.pacing && self.recent.is_full(seen.now) {
+            self.proven.add(seen.now, self.recent.rate(seen.now));
+        }
         if !self.pacing {
             self.episode = 0;
             self.round = f64::NEG_INFINITY;
@@ -267,7 +287,12 @@ impl Pacer {
 
         let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(Anchor { admits, admitted, refused: self.refused }, wait);
+        self.measure(
+            Anchor { admits, admitted, refused: self.refused },
+            wait,
+            seen.advice.is_some(),
+            is_early,
+        );
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             // Calls now and then show how much was wanted, not how much there is.
@@ -302,7 +327,7 @@ impl Pacer {
     }
 
     /// Takes a new anchor, of a refusal that advised `wait`, and what it says of the capacity together with the last one.
-    fn measure(&mut self, new: Anchor, wait: f64) {
+    fn measure(&mut self, new: Anchor, wait: f64, is_advised: bool, is_early: bool) {
         let Some(last) = self.anchor else {
             self.anchor = Some(new);
             self.idle = 0.0;
@@ -311,20 +336,29 @@ impl Pacer {
         let span = new.admits - last.admits;
         let cost = new.admitted - last.admitted;
         let refused = (new.refused - last.refused).max(0.0);
+        // A rate that is on trial must not do harm for long, nor wait for a call to be admitted.
+        let on_trial = !self.independent.is_limit() && refused >= TOO_MANY * self.mean;
         let enough = span >= 1.0 || self.provisional && span >= 0.25 && cost >= 8.0 * self.mean;
-        if !enough || cost <= 0.0 {
+        if !(on_trial || enough && cost > 0.0) {
             return;
         }
+        let span = span.max(SHORTEST_SPAN);
+        let cost = cost.max(0.0);
         let observed = cost / span;
+        self.proven.add_span(new.admits, observed, span);
         // A span in which the callers were the limit says nothing of why calls are refused.
         let verdict = match self.capacity {
-            Some(estimate) if self.idle <= 0.5 * span => self.independent.pair(cost, span, wait, estimate),
+            Some(rate) if self.idle <= 0.5 * span || !self.independent.is_limit() => {
+                let refusals = refused / self.mean;
+                let pair = Pair { cost, refusals, span, wait, is_advised, rate, mean: self.mean, is_early };
+                self.independent.pair(&pair)
+            }
             _ => Verdict::Limit,
         };
         let capacity = match self.capacity.filter(|_| !self.provisional) {
             // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
             // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.
-            None if refused > cost => {
+            None if refused > cost && verdict == Verdict::Limit => {
                 self.capacity = Some((cost + refused) / span);
                 self.provisional = true;
                 self.anchor = Some(new);
@@ -341,6 +375,7 @@ impl Pacer {
         };
         let capacity = match verdict {
             Verdict::Limit => capacity,
+            Verdict::AtLeast(least) => capacity.max(least),
             Verdict::Keep => self.capacity.unwrap_or(capacity),
             Verdict::Set(other) => other,
         };
