@@ -135,6 +135,8 @@ enum Phase {
 pub(super) struct Independent {
     phase: Phase,
     seen: Sum,
+    /// The pairs of the trial alone.
+    tried: Sum,
     /// The gap between refusals that does not depend on the rate, as a cost.
     gap: f64,
     /// What that is held for at least, once it is certain.
@@ -182,6 +184,7 @@ impl Independent {
             }
             Phase::Trial { slower, at_limit, was_certain } => {
                 self.seen.add(&pair);
+                self.tried.add(&pair);
                 self.ratio +=
                     refusals * (self.gap / at_limit).ln() - pair.cost * (1.0 / at_limit - 1.0 / self.gap);
                 if self.ratio < -DECIDED {
@@ -192,7 +195,9 @@ impl Independent {
                 } else if self.ratio > DECIDED {
                     self.phase = if was_certain { Phase::Certain } else { Phase::Limit };
                     (self.ratio, self.doubt, self.seen) = (0.0, 2.0 * self.doubt.max(1.0), Sum::default());
-                    return Verdict::Set(slower);
+                    // At a limit anchors imply what it is, at whatever rate; and if the trial has failed by chance, the rate
+                    // is not lost again.
+                    return Verdict::Set(if was_certain { slower } else { slower.max(self.tried.implied()) });
                 }
                 Verdict::Keep
             }
@@ -251,7 +256,7 @@ impl Independent {
         if gap < TELLING * at_limit {
             return None;
         }
-        (self.gap, self.ratio) = (gap, 0.0);
+        (self.gap, self.ratio, self.tried) = (gap, 0.0, Sum::default());
         self.phase = Phase::Trial { slower: pair.rate, at_limit, was_certain };
         Some(Verdict::Set(faster))
     }
