@@ -1,13 +1,8 @@
 //! Instructions per call of whole stacks, and of the parts of ours: `cargo bench --bench instructions`.
 //!
-//! Runs itself under valgrind's callgrind for each case, twice with different numbers of rounds, so that the start
-//! cancels out. Instructions, unlike nanoseconds, are the same on a busy machine. Without valgrind it says so and
-//! measures nothing.
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+//! Instructions, unlike nanoseconds, are the same on a busy machine.
 
-use std::error::Error;
 use std::hint::black_box;
-use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
@@ -18,36 +13,36 @@ use reqwest_admission::pace::{Cost, Limits, TokenEstimate, TokenUsage};
 use reqwest_admission::reading::Profile;
 use reqwest_admission::{AdmissionPolicy, Reading};
 
+#[path = "callgrind/mod.rs"]
+mod callgrind;
 #[path = "stack/mod.rs"]
 mod stack;
 
-use stack::{STACKS, SUCCESS, Stack};
+#[path = "stack/responses.rs"]
+mod responses;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-const FEW: u32 = 200;
-const MANY: u32 = 1_200;
+use callgrind::{Result, per_round};
+use responses::RESPONSES;
+use stack::{STACKS, Stack};
 
 /// Parts that are counted by themselves.
-const PARTS: [&str; 4] = ["read a 200", "decide a 429", "reserve + settle", "refusal"];
+const PARTS: [&str; 9] = [
+    "read a 200",
+    "read a 200: anthropic",
+    "read a 200: github",
+    "read a 200: ietf",
+    "read a 200: ietf, three fields",
+    "read a 200: plain",
+    "decide a 429",
+    "reserve + settle",
+    "refusal",
+];
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match *arguments {
-        ["--case", case, rounds] => run(case, rounds.parse()?),
-        _ if arguments.contains(&"--bench") => table(),
-        // `cargo test` only wants to see that the cases run.
-        _ => STACKS.iter().chain(&PARTS).try_for_each(|case| run(case, 1)),
-    }
+    callgrind::main(STACKS.into_iter().chain(PARTS), run, table)
 }
 
 fn table() -> Result<()> {
-    let found = Command::new("valgrind").arg("--version").output();
-    if !found.is_ok_and(|found| found.status.success()) {
-        println!("valgrind is not there, so no instructions are counted; install it to run this bench");
-        return Ok(());
-    }
     println!("{:20} {:>10} {:>10} {:>10}", "stack", "a call", "adds", "x retry");
     let counts = STACKS.map(per_round);
     let mut stacks = Vec::new();
@@ -61,58 +56,34 @@ fn table() -> Result<()> {
         println!("{name:20} {count:10.0} {added:10.0} {:10.2}", added / (retry - bare));
     }
     for part in PARTS {
-        println!("{part:20} {:10.0}", per_round(part)?);
+        println!("{part:30} {:10.0}", per_round(part)?);
     }
     Ok(())
-}
-
-/// The instructions of one round of a case.
-fn per_round(case: &str) -> Result<f64> {
-    let (few, many) = (instructions(case, FEW)?, instructions(case, MANY)?);
-    Ok((many - few) / f64::from(MANY.saturating_sub(FEW)))
-}
-
-fn instructions(case: &str, rounds: u32) -> Result<f64> {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe()?)
-        .args(["--case", case, &rounds.to_string()])
-        .output()?;
-    let log = String::from_utf8_lossy(&output.stderr);
-    let collected = log.lines().find_map(|line| line.split_once("Collected : "));
-    match collected {
-        Some((_, count)) if output.status.success() => Ok(count.trim().parse()?),
-        _ => Err(log.into_owned().into()),
-    }
 }
 
 fn run(case: &str, rounds: u32) -> Result<()> {
     match case {
-        "read a 200" => reading(rounds),
+        "read a 200" => reading("openai", rounds)?,
         "decide a 429" => decision(rounds),
         "reserve + settle" => reserving(rounds)?,
         "refusal" => refusal(rounds)?,
-        stack => {
-            let stack = Stack::named(stack)?;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                for _ in 0..rounds {
-                    black_box(stack.call().await?);
-                }
-                Ok::<_, Box<dyn Error>>(())
-            })?;
+        case if case.starts_with("read a 200: ") => {
+            reading(case.trim_start_matches("read a 200: "), rounds)?;
         }
+        stack => Stack::named(stack)?.calls(rounds)?,
     }
     Ok(())
 }
 
-fn reading(rounds: u32) {
-    let headers = stack::headers(&SUCCESS);
-    let profile = Profile::for_host("api.openai.com");
+fn reading(response: &str, rounds: u32) -> Result<()> {
+    let known = RESPONSES.iter().find(|(name, ..)| *name == response);
+    let (_, host, fields) = known.ok_or_else(|| format!("no response is called {response}"))?;
+    let (headers, profile) = (stack::headers(fields), Profile::for_host(host));
     for _ in 0..rounds {
         let headers = black_box(&headers);
         black_box(Reading::with_profile(profile, StatusCode::OK, headers, None, SystemTime::UNIX_EPOCH));
     }
+    Ok(())
 }
 
 fn decision(rounds: u32) {

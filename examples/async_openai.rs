@@ -3,7 +3,6 @@
 //! `cargo run --example async_openai` makes the same call by async-openai alone, which has a retry layer of its own,
 //! and through [`AdmissionClient`], and prints how many requests reached the server. It exits with a failure where the
 //! numbers are not as the text says.
-#![allow(clippy::arithmetic_side_effects, reason = "small counts")]
 
 use std::fmt::Display;
 use std::io::{self, Write as _};

@@ -5,7 +5,6 @@
 //! [apalis](https://docs.rs/apalis) in a file of `SQLite`, to be run when the deployment opens. A worker, a process of its own,
 //! is killed half way; another one goes on. No ticket holds the key: each worker sets its own. It fails where a claim of the
 //! summary does not hold.
-#![allow(clippy::arithmetic_side_effects, reason = "sums of short times and small counts")]
 
 #[path = "defer/server.rs"]
 mod server;

@@ -6,7 +6,6 @@
 //!
 //! Most of these waits are about 40 ms, so a machine that is busy with something else shows in the times. A bare client
 //! beside it, which sleeps exactly as long as advised, tells how much of the lateness is the machine's.
-#![allow(clippy::arithmetic_side_effects, reason = "sums of short times and small counts")]
 
 #[path = "quickstart/server.rs"]
 mod server;

@@ -4,7 +4,6 @@
 //! and has each account send a call every 150 ms with a budget of two seconds. Short waits are honoured on the primary;
 //! longer ones, and calls that the gate knows to be turned away, go to the standby, under its own key and path. It prints
 //! where calls were answered, why they left and what that cost, and fails where a claim of the summary does not hold.
-#![allow(clippy::arithmetic_side_effects, reason = "sums of short times and small counts")]
 
 #[path = "spill_route/server.rs"]
 mod server;

@@ -53,7 +53,6 @@ fn client(admission: Admission) -> reqwest::Result<ClientWithMiddleware> {
 }
 
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "an example")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = refusing(1, 40).await;
     let fetched = fetch(&client(Admission::default())?, &format!("{}/v1/items", server.uri())).await?;

@@ -63,8 +63,10 @@ pub struct RetryBudget {
     slots: [i64; SLOTS],
     /// The part of the window that `slots` was last brought up to, counted from `start`.
     newest: u64,
-    /// When that part ends, counted from `start`.
-    until: Duration,
+    /// When that part ends.
+    until: Instant,
+    /// What a call brings in, once that is worked out.
+    deposit: Option<i64>,
 }
 
 const SLOTS: usize = 10;
@@ -74,12 +76,12 @@ impl RetryBudget {
     /// A budget by `policy`, starting with its reserve.
     #[must_use]
     pub const fn new(policy: RetryBudgetPolicy, now: Instant) -> Self {
-        Self { policy, start: now, slots: [0; SLOTS], newest: 0, until: Duration::ZERO }
+        Self { policy, start: now, slots: [0; SLOTS], newest: 0, until: now, deposit: None }
     }
 
     /// Counts a new call.
     pub fn deposit(&mut self, now: Instant) {
-        let amount = self.policy.deposit_thousandths();
+        let amount = *self.deposit.get_or_insert_with(|| self.policy.deposit_thousandths());
         self.book(now, amount);
     }
 
@@ -113,10 +115,10 @@ impl RetryBudget {
 
     /// Forgets the slots that have left the window.
     fn advance(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.start);
-        if elapsed < self.until {
+        if now < self.until {
             return;
         }
+        let elapsed = now.saturating_duration_since(self.start);
         let length = self.policy.time_window().as_nanos() / 10;
         let current = elapsed
             .as_nanos()
@@ -131,7 +133,9 @@ impl RetryBudget {
         }
         self.newest = self.newest.max(current);
         let until = length.saturating_mul(u128::from(self.newest).saturating_add(1));
-        self.until = u64::try_from(until).map_or(Duration::ZERO, Duration::from_nanos);
+        let until =
+            u64::try_from(until).ok().and_then(|nanos| self.start.checked_add(Duration::from_nanos(nanos)));
+        self.until = until.unwrap_or(self.start);
     }
 
     fn slot(&mut self, index: u64) -> Option<&mut i64> {

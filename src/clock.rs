@@ -2,7 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "this is the room that the other rooms are sent to")]
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use rand::rngs::StdRng;
@@ -25,9 +28,21 @@ pub(crate) fn sleep_until(until: Instant) -> tokio::time::Sleep {
     tokio::time::sleep_until(tokio::time::Instant::from_std(until))
 }
 
-/// Runs `future` until it is done or `until` has come.
+/// Runs `future` until it is done or `until` has come. What is done at once sets no timer.
 pub(crate) async fn until<F: Future>(until: Instant, future: F) -> Option<F::Output> {
-    tokio::time::timeout_at(tokio::time::Instant::from_std(until), future).await.ok()
+    let mut future = pin!(future);
+    if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+        return Some(output);
+    }
+    // It was polled with this very context; once is enough.
+    let mut polled = true;
+    let rest =
+        poll_fn(
+            |context| {
+                if std::mem::take(&mut polled) { Poll::Pending } else { future.as_mut().poll(context) }
+            },
+        );
+    tokio::time::timeout_at(tokio::time::Instant::from_std(until), rest).await.ok()
 }
 
 /// The source of random draws.

@@ -90,14 +90,7 @@
 //!
 //! reqwest is used without its default features; TLS and the rest are what your own dependency on it says.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::arithmetic_side_effects,
-        clippy::as_conversions,
-        reason = "tests are made of small known numbers"
-    )
-)]
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects, clippy::as_conversions, clippy::print_stdout))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod body;

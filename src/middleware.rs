@@ -1,9 +1,9 @@
 //! [`Admission`], the middleware: send, read, decide, then wait or return.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
@@ -107,21 +107,28 @@ impl Default for Admission {
     }
 }
 
-#[async_trait]
+/// By hand what `async_trait` makes, but that it would keep two places for the request in the future of every call.
 impl Middleware for Admission {
-    async fn handle(
-        &self,
+    fn handle<'a, 'b, 'c, 'f>(
+        &'a self,
         mut request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
-        let span = observe::call_span(&request);
-        if span.is_disabled() {
-            return call.run(request, extensions, next, &span).await;
-        }
-        // Boxed, so that a call that nobody looks at has no larger a future for it.
-        Box::pin(call.run(request, extensions, next, &span).instrument(span.clone())).await
+        extensions: &'b mut Extensions,
+        next: Next<'c>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'f>>
+    where
+        'a: 'f,
+        'b: 'f,
+        'c: 'f,
+        Self: 'f,
+    {
+        Box::pin(async move {
+            let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
+            // Boxed, so that a call that nobody looks at has no larger a future for it.
+            match call.span.as_deref().cloned() {
+                Some(span) => Box::pin(call.run(&mut request, extensions, &next).instrument(span)).await,
+                None => call.run(&mut request, extensions, &next).await,
+            }
+        })
     }
 }
 

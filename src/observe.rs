@@ -35,6 +35,7 @@ use crate::reading::HintSource;
 mod metrics;
 mod report;
 
+pub(crate) use report::WeakReport;
 pub use report::{AttemptReport, CallReport};
 
 /// The target of all events and spans.
@@ -179,9 +180,9 @@ pub(crate) const fn name(decision: &Decision) -> &'static str {
     }
 }
 
-/// The span of one logical call.
-pub(crate) fn call_span(request: &reqwest::Request) -> Span {
-    tracing::info_span!(
+/// The span of one logical call, where somebody looks at it.
+pub(crate) fn call_span(request: &reqwest::Request) -> Option<Box<Span>> {
+    let span = tracing::info_span!(
         target: TARGET,
         "admission call",
         method = request.method().as_str(),
@@ -189,11 +190,13 @@ pub(crate) fn call_span(request: &reqwest::Request) -> Span {
         attempts = Empty,
         decision = Empty,
         reason = Empty
-    )
+    );
+    if span.is_disabled() { None } else { Some(Box::new(span)) }
 }
 
 /// Fills in what is known of a call at its end.
-pub(crate) fn close(span: &Span, attempts: u32, decision: &Decision) {
+pub(crate) fn close(span: Option<&Span>, attempts: u32, decision: &Decision) {
+    let Some(span) = span else { return };
     span.record("attempts", attempts);
     span.record("decision", name(decision));
     if let Decision::SpillOver(reason) = decision {

@@ -5,21 +5,21 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
 
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Response;
 use reqwest_middleware::Error;
 
 use crate::error_chain;
 
 mod guard;
+mod run;
 mod sealed;
 mod verify;
 
-pub(crate) use guard::{AttemptMark, Guard, invites_retry};
+pub(crate) use guard::{Attempt, Guard, invites_retry};
+use run::CallMark;
+pub(crate) use run::{CallCell, Entered, Run};
 pub(crate) use sealed::{Seal, seal};
 pub(crate) use verify::Probe;
 pub use verify::{SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
@@ -100,7 +100,7 @@ impl RetryConflict {
 
     /// What the headers of a request say about a layer outside.
     pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
-        let repeats = number(find(headers, STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
+        let repeats = number(find(headers, &STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
@@ -123,16 +123,16 @@ impl RetryConflict {
     }
 }
 
-const STAINLESS_RETRY_COUNT: &str = "x-stainless-retry-count";
-const ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
+static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+static ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 
 fn number(value: &HeaderValue) -> Option<u32> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// The first header of that lower-case name: to look at the few of a request is less work than to hash the name.
-pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h HeaderValue> {
-    headers.iter().find(|(known, _)| known.as_str() == name).map(|(_, value)| value)
+/// The first header of that name: to look at the few of a request is less work than to hash the name.
+pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 impl fmt::Display for RetryConflict {
@@ -168,119 +168,6 @@ impl fmt::Display for RetryConflict {
 }
 
 impl std::error::Error for RetryConflict {}
-
-/// What is remembered of a logical call in its extensions, over re-runs by layers outside.
-#[derive(Debug, Default)]
-struct CallMark {
-    state: Arc<CallCell>,
-    /// The run that the extensions were copied in, by a layer inside.
-    around: Weak<CallCell>,
-}
-
-/// What is known of a logical call, shared by its runs and attempts.
-#[derive(Debug, Default)]
-struct CallCell {
-    state: Mutex<CallState>,
-    /// See [`sealed`].
-    touched: AtomicBool,
-}
-
-/// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
-impl Clone for CallMark {
-    fn clone(&self) -> Self {
-        let around =
-            if lock(&self.state).running { Arc::downgrade(&self.state) } else { Weak::clone(&self.around) };
-        Self { state: Arc::default(), around }
-    }
-}
-
-impl CallMark {
-    fn is_inside_a_run(&self) -> bool {
-        lock(&self.state).running || self.around.upgrade().is_some_and(|outer| lock(&outer).running)
-    }
-}
-
-#[derive(Debug, Default)]
-struct CallState {
-    running: bool,
-    given_up: bool,
-    /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
-    /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
-    attempts: u32,
-    deadline: Option<Instant>,
-}
-
-fn lock(cell: &CallCell) -> MutexGuard<'_, CallState> {
-    cell.state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One run through the owner; ends when dropped.
-#[derive(Debug)]
-pub(crate) struct Run {
-    state: Arc<CallCell>,
-}
-
-impl Run {
-    /// Enters the owner with a call's extensions.
-    ///
-    /// Returns the run with its deadline and the attempts of earlier runs of the same call that did not end well; on a
-    /// conflict, the run as well, for those who only report it.
-    pub(crate) fn enter(
-        extensions: &mut Extensions,
-        now: Instant,
-        deadline: Instant,
-        max_attempts: u32,
-    ) -> (Self, Instant, u32, Option<RetryConflict>) {
-        let mark = extensions.get_or_insert_with(CallMark::default);
-        if mark.is_inside_a_run() {
-            // What this one does is not to be mixed up with what the outer one knows.
-            let run = Self { state: Arc::default() };
-            return (run, deadline, 0, Some(RetryConflict::new(ConflictKind::NestedAdmission)));
-        }
-        let run = Self { state: Arc::clone(&mark.state) };
-        let mut state = lock(&run.state);
-        // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
-        if !state.given_up && state.deadline.is_some_and(|old| old <= now) {
-            *state = CallState::default();
-        }
-        let conflict = state.given_up || state.attempts >= max_attempts;
-        state.running = true;
-        let attempts = state.attempts;
-        // One deadline per logical call, however often a layer outside runs it.
-        let deadline = if attempts > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
-        state.deadline = Some(deadline);
-        drop(state);
-        (run, deadline, attempts, conflict.then(|| RetryConflict::new(ConflictKind::Reentry)))
-    }
-
-    /// An attempt is on its way; until it ends well it counts, even if it is dropped.
-    pub(crate) fn attempt_started(&self) {
-        let mut state = lock(&self.state);
-        state.attempts = state.attempts.saturating_add(1);
-    }
-
-    /// The attempt ended in something that nobody retries for want of capacity.
-    pub(crate) fn attempt_excused(&self) {
-        let mut state = lock(&self.state);
-        state.attempts = state.attempts.saturating_sub(1);
-    }
-
-    /// The call came to a success, so the same extensions may serve another call.
-    pub(crate) fn succeeded(&self) {
-        *lock(&self.state) = CallState { running: true, ..CallState::default() };
-    }
-
-    /// The call was given up.
-    pub(crate) fn gave_up(&self) {
-        lock(&self.state).given_up = true;
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        lock(&self.state).running = false;
-    }
-}
 
 /// The crates whose layers retry, as they stand in the names of types.
 ///

@@ -4,6 +4,7 @@
 
 mod body;
 mod compose;
+mod marks;
 mod names;
 mod ratelimit;
 mod reset;
@@ -18,6 +19,7 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
+pub(crate) use vendor::CountedBy;
 pub use vendor::Profile;
 
 use crate::units::QuotaUnits;
@@ -67,6 +69,7 @@ impl Reading {
     ///
     /// The body counts only with a status that [`Profile::inspects_body_of`] names.
     #[must_use]
+    #[inline]
     pub fn with_profile(
         profile: &Profile,
         status: StatusCode,
@@ -74,7 +77,20 @@ impl Reading {
         body: Option<&[u8]>,
         received_at: SystemTime,
     ) -> Self {
-        compose::read(profile, status, headers, body, received_at)
+        let mut reading = Self {
+            status,
+            received_at,
+            throttled: false,
+            hint: None,
+            exhausted: QuotaUnits::EMPTY,
+            limits: ArrayVec::new_const(),
+            terminal: None,
+            backoff_floor: None,
+            request_id: None,
+            native_spill_over: None,
+        };
+        compose::read(profile, headers, body, &mut reading);
+        reading
     }
 
     /// The response's status.

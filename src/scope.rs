@@ -3,9 +3,11 @@
 //! Limits are counted per endpoint and credential; some services count them per deployment or model as well. The default
 //! reads all three off the request; a caller who knows better says so per call or per client.
 
+mod signed;
+
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -14,7 +16,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use crate::gate::ScopeKey;
-use crate::reading::Profile;
+use crate::reading::{CountedBy, Profile};
 
 /// Headers that carry a credential, besides those that are marked as sensitive.
 const CREDENTIAL_HEADERS: [&str; 14] = [
@@ -41,8 +43,8 @@ const MOST_CREDENTIALS: usize = 4;
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
 
-/// The largest request body that a model name is looked for in, in bytes.
-const LARGEST_BODY: usize = 1024 * 1024;
+/// How much of a request body a model name is looked for in, in bytes.
+const LONGEST_SEARCH: usize = 1024 * 1024;
 
 /// How many scopes are remembered by [`RecentScopes`]: enough for a client's few models and credentials.
 const RECENT: usize = 8;
@@ -66,19 +68,21 @@ impl RecentScopes {
     /// The credential is kept as keyed hashes only.
     pub(crate) fn scope_of(&self, request: &Request, profile: &Profile) -> ScopeKey {
         let parts = Parts::of(request, profile);
-        let credential = parts.credential.as_ref().map(|credential| self.hasher.hash_one(credential));
+        let credential = parts.credential.as_deref().map(|credential| self.hash(credential));
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = recent.scopes.iter().find(|(known, scope)| {
-            *known == credential
-                && scope.endpoint() == parts.endpoint
-                && scope.label_str() == parts.label.as_deref()
-        });
+        let known = recent.scopes.iter().find(|(known, scope)| *known == credential && parts.are_of(scope));
         if let Some((_, scope)) = known {
             return scope.clone();
         }
         let scope = parts.key();
         recent.remember(credential, scope.clone());
         scope
+    }
+
+    fn hash(&self, credential: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(credential);
+        hasher.finish()
     }
 }
 
@@ -96,22 +100,26 @@ impl Recent {
 
 /// What tells the scope of a request from others.
 struct Parts<'a> {
-    endpoint: Cow<'a, str>,
+    url: &'a Url,
     credential: Option<Cow<'a, [u8]>>,
     label: Option<Cow<'a, str>>,
 }
 
 impl<'a> Parts<'a> {
     fn of(request: &'a Request, profile: &Profile) -> Self {
-        Self {
-            endpoint: endpoint(request.url()),
-            credential: credential(request),
-            label: label(request, profile),
-        }
+        Self { url: request.url(), credential: credential(request), label: label(request, profile) }
+    }
+
+    /// Whether all but the credential is that of a known scope.
+    fn are_of(&self, scope: &ScopeKey) -> bool {
+        // An origin and a slash is what most URLs begin with, and is all that has to be looked at then.
+        let rest = self.url.as_str().strip_prefix(scope.endpoint());
+        scope.label_str() == self.label.as_deref()
+            && (rest.is_some_and(|rest| rest.starts_with('/')) || endpoint(self.url) == scope.endpoint())
     }
 
     fn key(&self) -> ScopeKey {
-        let mut scope = ScopeKey::new(&self.endpoint);
+        let mut scope = ScopeKey::new(&endpoint(self.url));
         if let Some(credential) = &self.credential {
             scope = scope.credential(credential);
         }
@@ -142,19 +150,24 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
     }
 }
 
+/// Every request comes by here, and most headers are told from these by their last letter.
+fn carries_credential(name: &str) -> bool {
+    name.ends_with(['n', 'y']) && CREDENTIAL_HEADERS.contains(&name)
+}
+
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> = request
+    let mut carriers = request
         .headers()
         .iter()
-        .filter(|(name, value)| value.is_sensitive() || CREDENTIAL_HEADERS.contains(&name.as_str()))
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .take(MOST_CREDENTIALS)
-        .collect();
-    match found.as_slice() {
-        [] => {}
-        [(_, value)] => return Some(Cow::Borrowed(*value)),
+        .filter(|(name, value)| value.is_sensitive() || carries_credential(name.as_str()))
+        .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())));
+    match (carriers.next(), carriers.next()) {
+        (None, _) => {}
+        (Some((_, value)), None) => return Some(Cow::Borrowed(value)),
         // A gateway's key beside a service's: limits may be counted by either.
-        _ => {
+        (Some(first), Some(second)) => {
+            let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> =
+                [first, second].into_iter().chain(carriers).take(MOST_CREDENTIALS).collect();
             found.sort_unstable();
             let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
             return Some(Cow::Owned(parts.flatten().copied().collect()));
@@ -175,11 +188,35 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
     if let Some(name) = named_in_path(request.url().path()) {
         return Some(Cow::Borrowed(name));
     }
-    if !profile.limits_by_model {
-        return None;
+    match profile.counted_by {
+        CountedBy::Account => None,
+        CountedBy::Model => {
+            let body = request.body()?.as_bytes()?;
+            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
+        }
+        CountedBy::Segment(before) => segment_behind(request.url().path(), before).map(Cow::Borrowed),
+        CountedBy::Routes(routes) => {
+            let path = request.url().path();
+            routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
+        }
+        CountedBy::EachRoute => Some(route(request.url().path())),
     }
-    let body = request.body()?.as_bytes().filter(|body| body.len() <= LARGEST_BODY)?;
-    model_of(body)
+}
+
+fn segment_behind<'a>(path: &'a str, before: &str) -> Option<&'a str> {
+    let mut segments = path.split('/');
+    segments.find(|segment| *segment == before)?;
+    segments.next().filter(|segment| !segment.is_empty())
+}
+
+/// A path with its numbers replaced: `/2/tweets/123` and `/2/tweets/456` are one route, and version 2 is not an id.
+fn route(path: &str) -> Cow<'_, str> {
+    let is_id = |segment: &str| segment.len() > 1 && segment.bytes().all(|byte| byte.is_ascii_digit());
+    if !path.split('/').any(is_id) {
+        return Cow::Borrowed(path);
+    }
+    let segments = path.split('/').map(|segment| if is_id(segment) { ":id" } else { segment });
+    Cow::Owned(segments.collect::<Vec<_>>().join("/"))
 }
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).

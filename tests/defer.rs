@@ -1,6 +1,5 @@
 //! Spilled calls as tickets: what is in them, what is not, and the way back. Paused clock, fake origins.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

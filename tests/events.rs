@@ -1,13 +1,5 @@
 //! Events and spans: names, fields, levels and order, exactly as `observe` documents them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    unreachable_pub,
-    reason = "a test may fail"
-)]
+#![cfg(test)]
 
 #[path = "support/capture.rs"]
 mod capture;

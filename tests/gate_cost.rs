@@ -1,8 +1,6 @@
 //! What the gate costs a call, in nanoseconds. Measured, not asserted: `cargo test --release --test gate_cost -- --ignored
 //! --nocapture`.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
-
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

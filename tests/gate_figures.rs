@@ -1,8 +1,5 @@
 //! The figures that the gate has to reach against the model of a rate-limited service.
 
-#![expect(clippy::print_stdout, reason = "the figures are to be seen")]
-#![allow(clippy::as_conversions, reason = "model arithmetic on known small numbers")]
-
 mod model;
 
 use model::{Advice, Figures, Scenario, ServerKind, Strategy, average, play, run};

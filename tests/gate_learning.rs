@@ -1,6 +1,5 @@
 //! What successes teach the gate: vendors' headers over the wire, and the pace that follows from them on a paused clock.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! The middleware at its gate: shared cool-downs, permits in bodies, refusals before sending. Paused clock, fake origin.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! Code of the caller's that panics while a call is on its way takes that call with it and nothing else.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 #[path = "support/frames.rs"]
 mod frames;

@@ -3,9 +3,7 @@
 //! Some requests are answered with a refusal that advises a wait, any other with a 200 after 50 ms, and nothing that the gate
 //! does makes the refusals rarer. The best that a client can do which keeps to the advice: successes as fast as its
 //! callers make calls, then silence for as long as advised. Half of that is to be reached.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "small known numbers")]
-#![expect(clippy::print_stdout, reason = "the figures are to be seen")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! The map of scopes: bounded whatever callers or attackers make up, and never at the cost of what is in use.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 #[path = "support/frames.rs"]
 mod frames;

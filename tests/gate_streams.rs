@@ -1,6 +1,5 @@
 //! Responses that hold their permit to the end of their body, and what their bodies say was used. Over a real wire.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 #[path = "support/frames.rs"]
 mod frames;

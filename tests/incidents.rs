@@ -3,15 +3,7 @@
 //! A record names what happened elsewhere and what ought to happen. Where its headers hold an absolute time and it says
 //! what time it was (`now`), the answer is given a `Date` of that moment, unless it has one: absolute times count
 //! against it, so that the outcome does not depend on the clock of this machine.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    unreachable_pub,
-    reason = "a test may fail"
-)]
+#![cfg(test)]
 
 #[path = "support/capture.rs"]
 mod capture;

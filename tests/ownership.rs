@@ -1,5 +1,5 @@
 //! What an owner remembers of a call over re-runs in the same extensions, on a paused clock with a fake origin.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! The recorded and constructed responses of `tests/data/responses.jsonl`: wait, source, exhausted units, retryable.
-#![allow(clippy::unwrap_used, reason = "a test's own data")]
+#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};

@@ -1,13 +1,5 @@
 //! Law 5, replay safety, as a table: method × outcome × key × minting, through the middleware.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    unreachable_pub,
-    reason = "a test may fail"
-)]
+#![cfg(test)]
 
 #[path = "support/failures.rs"]
 mod failures;

@@ -1,6 +1,5 @@
 //! Calls that go on to another deployment, each with a leaky bucket of its own. Paused clock, fake origins.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,6 +1,5 @@
 //! Which deployment takes a call: the default choice, the way back, routers, native spill-over. Paused clock, fake origins.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! What a routed request looks like on the wire, and which routes cannot be built. Real sockets, no waits.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![cfg(test)]
 
 use std::error::Error as _;
 

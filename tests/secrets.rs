@@ -2,15 +2,7 @@
 //!
 //! Secrets are in the url, in headers and bodies of requests and responses. Errors of other crates, which pass
 //! through untouched, are those crates' text: reqwest's own has the url.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    unreachable_pub,
-    reason = "a test may fail"
-)]
+#![cfg(test)]
 
 #[path = "support/capture.rs"]
 mod capture;

@@ -1,14 +1,6 @@
 //! Law 4, one retry owner: stacks of layers, each run for real against a server that always refuses, and what reaches
 //! the wire. `cargo test --test stacking -- --nocapture` prints the table of the page "Who retries?".
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::print_stdout,
-    reason = "a test may fail and prints what it measured"
-)]
+#![cfg(test)]
 
 #[path = "stacking/layers.rs"]
 mod layers;

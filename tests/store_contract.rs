@@ -1,8 +1,7 @@
 //! The contract of `gate::Store`, as a suite that any store can be put through, and gates that share one.
 //!
 //! A store with a clock of its own (a server's) is given a `sleep` that really waits.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
-#![allow(clippy::arithmetic_side_effects, reason = "small known numbers")]
+#![cfg(test)]
 
 mod support;
 

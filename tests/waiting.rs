@@ -1,5 +1,5 @@
 //! Waits of the middleware, exact to the millisecond, on a paused clock with a fake origin.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![cfg(test)]
 
 mod support;
 

@@ -1,15 +1,7 @@
 //! The middleware on real connections: what is sent again and how, what is read, and what reaches the caller.
 //!
 //! On the real clock, with short waits and one-sided bounds.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::arithmetic_side_effects,
-    clippy::as_conversions,
-    unreachable_pub,
-    reason = "a test may fail"
-)]
+#![cfg(test)]
 
 #[path = "support/server.rs"]
 mod server;

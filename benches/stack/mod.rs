@@ -1,5 +1,7 @@
 //! Stacks of middlewares over an origin that answers without a socket.
+#![allow(dead_code, reason = "each bench uses its part of this")]
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -120,6 +122,13 @@ impl Stack {
             }
             _ => return Err(format!("no stack is called {name}").into()),
         };
+        Self::over_origin(stack)
+    }
+
+    /// The stack of these layers, with the origin as the innermost.
+    pub(crate) fn over_origin(
+        layers: ClientBuilder,
+    ) -> std::result::Result<Self, Box<dyn std::error::Error>> {
         let mut request = Request::new(Method::POST, URL.parse()?);
         *request.headers_mut() = headers(&[
             ("authorization", "Bearer sk-0123456789abcdef0123456789abcdef"),
@@ -127,12 +136,23 @@ impl Stack {
         ]);
         *request.body_mut() = Some(REQUEST.into());
         let origin = Origin { url: request.url().clone(), headers: headers(&SUCCESS) };
-        Ok(Self { client: stack.with(origin).build(), request: Arc::new(request) })
+        Ok(Self { client: layers.with(origin).build(), request: Arc::new(request) })
     }
 
     /// One call, from the request to the end of the response's body.
     pub(crate) async fn call(&self) -> std::result::Result<usize, Box<dyn std::error::Error>> {
         let request = self.request.try_clone().ok_or("the body is no stream")?;
         Ok(self.client.execute(request).await?.bytes().await?.len())
+    }
+
+    /// That many calls, one after another.
+    pub(crate) fn calls(&self, rounds: u32) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            for _ in 0..rounds {
+                black_box(self.call().await?);
+            }
+            Ok(())
+        })
     }
 }

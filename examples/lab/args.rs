@@ -1,17 +1,28 @@
 //! What is asked for on the command line.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use crate::strategy::Strategy;
 
-const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--json] [--check] [--report]";
+const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
+                     [--json] [--check] [--results] | --noise | --report | --plots FOLDER | \
+                     --sockets [--seconds N] [--seed N] [--json] [--check]";
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
     pub(crate) quick: bool,
     pub(crate) json: bool,
     pub(crate) check: bool,
+    pub(crate) results: bool,
+    pub(crate) noise: bool,
     pub(crate) report: bool,
+    pub(crate) sockets: bool,
+    /// How long a run on real sockets measures.
+    pub(crate) seconds: Option<f64>,
+    pub(crate) plots: Option<PathBuf>,
+    pub(crate) journal: Option<PathBuf>,
     pub(crate) seed: u64,
     strategies: Vec<Strategy>,
     scenarios: Vec<String>,
@@ -23,7 +34,13 @@ impl Args {
             quick: true,
             json: false,
             check: false,
+            results: false,
+            noise: false,
             report: false,
+            sockets: false,
+            seconds: None,
+            plots: None,
+            journal: None,
             seed: 1,
             strategies: Vec::new(),
             scenarios: Vec::new(),
@@ -35,22 +52,43 @@ impl Args {
                 "--full" => args.quick = false,
                 "--json" => args.json = true,
                 "--check" => args.check = true,
+                "--results" => args.results = true,
+                "--noise" => args.noise = true,
                 "--report" => args.report = true,
+                "--sockets" => args.sockets = true,
+                "--seconds" => {
+                    let text = value()?;
+                    let seconds: Option<f64> = text.parse().ok().filter(|seconds| *seconds >= 1.0);
+                    args.seconds = Some(seconds.ok_or_else(|| format!("{text} are no seconds"))?);
+                }
+                "--plots" => args.plots = Some(value()?.into()),
+                "--journal" => args.journal = Some(value()?.into()),
                 "--seed" => {
                     let text = value()?;
                     args.seed = text.parse().map_err(|_| format!("{text} is no seed"))?;
                 }
                 "--strategy" => args.strategies.push(value()?.parse()?),
-                "--scenario" => args.scenarios.push(value()?),
+                "--scenario" => args.scenarios.push(crate::cases::known(value()?)?),
                 _ => return Err(format!("{word} is not known\n{USAGE}")),
             }
+        }
+        if args.noise {
+            (args.quick, args.strategies) = (true, vec![Strategy::Admission]);
+        }
+        if args.results && !(args.strategies.is_empty() && args.scenarios.is_empty()) {
+            return Err("--results writes all tables, so nothing may be left out".into());
         }
         Ok(args)
     }
 
-    /// Whether a strategy is asked for.
+    /// Whether the figures of a strategy are to be shown.
     pub(crate) fn wants(&self, strategy: Strategy) -> bool {
         self.strategies.is_empty() || self.strategies.contains(&strategy)
+    }
+
+    /// Whether a strategy is to be played. The oracle is wherever something is held against it.
+    pub(crate) fn plays(&self, strategy: Strategy) -> bool {
+        self.wants(strategy) || (strategy == Strategy::Oracle && self.wants(Strategy::Admission))
     }
 
     pub(crate) fn wants_scenario(&self, name: &str) -> bool {
@@ -60,6 +98,7 @@ impl Args {
     /// The seeds to average over. In a quick run only what is held against targets is played more than once.
     pub(crate) fn seeds(&self, strategy: Strategy) -> RangeInclusive<u64> {
         let count = match (self.quick, strategy.is_peer()) {
+            _ if self.noise => 8,
             (true, true) => 1,
             (true, false) => 2,
             (false, true) => 2,

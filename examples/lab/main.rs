@@ -4,47 +4,52 @@
 //! cargo run --release --example lab -- --quick
 //! ```
 //!
-//! `--quick` (the default) takes less than two minutes, `--full` measures longer and over five seeds. `--strategy
-//! NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from another seed, and
-//! `--json` prints one object per scenario and strategy instead of the tables. `--check` fails where a target is missed
-//! by more than the noise that was measured. `--report` draws the plots instead, into `target/lab/report.html`.
+//! `--quick` (the default) takes less than two minutes on two cores; `--full` measures longer and over five seeds, with
+//! an hour and a half of processor time. `--strategy NAME` and `--scenario NAME` (both may be repeated) leave the others out, `--seed N` starts from
+//! another seed, and `--json` prints one object per scenario and strategy instead of the tables. With `--journal FILE`
+//! every run is written down as it ends, and the next call with the same file goes on from there.
+//!
+//! `--check` fails where a target is missed by more than the noise that was measured, and where there was nothing to
+//! compare a target with. `--noise` measures that noise anew and prints what belongs into `noise.tsv`.
+//!
+//! `--report` draws the plots instead, into `target/lab/report.html`, and `--plots FOLDER` those of the README.
+//! `--results` writes the tables into `benches/RESULTS.md`, the README's comparison, and its plots.
+//!
+//! `--sockets` plays a part of it in real time over loopback instead, beside the same minute in virtual time, which takes
+//! a few minutes (`--seconds N` makes the minute shorter); there `--check` fails where the two contradict each other.
 //!
 //! The server is a leaky bucket that refuses with the time to the line; callers think, call, and repeat. All calls go
 //! through the real middleware stack of reqwest-middleware, whose innermost layer is the model. Tokio's clock is paused,
 //! so that half an hour takes seconds and the same seed gives the same figures (except for reqwest-retry, which draws
 //! its own jitter).
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::as_conversions,
-    clippy::arithmetic_side_effects,
-    reason = "a laboratory prints its figures, and reckons with small numbers of its own"
-)]
-
 mod args;
 mod aws;
 mod cases;
+mod chart;
+mod journal;
 #[path = "../../tests/model/mod.rs"]
 mod model;
+mod noise;
 mod origin;
 mod peers;
 mod plots;
 mod recorded;
 mod report;
+mod results;
+mod runs;
+mod sockets;
 mod strategy;
 mod targets;
+#[cfg(test)]
+mod tests;
 
+use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use args::Args;
-use cases::Case;
-use model::{Figures, Scenario};
-use recorded::{Replay, replay};
-use report::Row;
-use strategy::Strategy;
+use runs::in_parallel;
 
 fn main() -> ExitCode {
     let args = match Args::read(std::env::args().skip(1)) {
@@ -54,103 +59,51 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Does what is asked for; false where a check fails.
+fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     if args.report {
-        return match plots::write(args.seed) {
-            Ok(path) => {
-                println!("{}", path.display());
-                ExitCode::SUCCESS
-            }
-            Err(problem) => {
-                eprintln!("{problem}");
-                ExitCode::FAILURE
-            }
-        };
+        println!("{}", plots::report(args.seed, Path::new("target/lab"))?.display());
+        return Ok(true);
     }
-    let rows = measure(&args);
-    let checks = targets::checks(&rows);
+    if let Some(folder) = &args.plots {
+        for path in plots::for_readme(args.seed, folder)? {
+            println!("{}", path.display());
+        }
+        return Ok(true);
+    }
+    if args.sockets {
+        return sockets::run(args);
+    }
+    let rows = runs::measure(args)?;
+    let checks = targets::checks(&rows, args.quick);
+    if args.noise {
+        print!("{}", noise::measured(&checks));
+        return Ok(true);
+    }
     if args.json {
-        for row in &rows {
-            println!("{}", row.json());
-        }
+        rows.iter().filter(|row| row.is_shown).for_each(|row| println!("{}", row.json()));
+        report::notes(&rows).iter().for_each(|note| eprintln!("{note}"));
     } else {
-        report::print(&rows);
+        report::notes(&rows).iter().for_each(|note| println!("{note}"));
+        println!("{}{}", report::tables(&rows), targets::table(&checks));
     }
-    let missed = if args.json {
-        checks.iter().filter(|check| check.is_missed()).count()
-    } else {
-        targets::print(&checks)
-    };
-    if args.check && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-/// Plays everything that is asked for, on all cores.
-fn measure(args: &Args) -> Vec<Row> {
-    let pairs: Vec<(Case, Strategy)> = cases::all(args.quick)
-        .into_iter()
-        .filter(|case| args.wants_scenario(case.name))
-        .flat_map(|case| case.strategies().map(|strategy| (case.clone(), strategy)).collect::<Vec<_>>())
-        .filter(|(_, strategy)| args.wants(*strategy))
-        .collect();
-    let jobs: Vec<(usize, Scenario, Strategy)> = pairs
-        .iter()
-        .enumerate()
-        .flat_map(|(pair, (case, strategy))| {
-            args.seeds(*strategy).map(move |seed| (pair, Scenario { seed, ..case.scenario }, *strategy))
-        })
-        .collect();
-    let results =
-        in_parallel(&jobs, |(pair, scenario, strategy)| (*pair, strategy.play(*scenario).figures()));
-    let mut rows: Vec<Row> = pairs
-        .iter()
-        .enumerate()
-        .map(|(pair, (case, strategy))| {
-            let runs: Vec<Figures> =
-                results.iter().filter(|(of, _)| *of == pair).map(|(_, figures)| *figures).collect();
-            Row::new(case, *strategy, runs)
-        })
-        .collect();
-    if args.wants_scenario("recorded") {
-        rows.extend(
-            Strategy::ALL
-                .into_iter()
-                .filter(|strategy| *strategy != Strategy::Oracle && args.wants(*strategy))
-                .map(|strategy| recorded_row(strategy, &replay(strategy, args.seed))),
-        );
+    if args.results {
+        results::write(&rows, &checks, args.seed)?;
     }
-    rows
-}
-
-fn recorded_row(strategy: Strategy, replay: &Replay) -> Row {
-    Row {
-        scenario_name: "recorded",
-        variant: String::new(),
-        small_quota: false,
-        scenario: Scenario { callers: 1, ..Scenario::ptu(1, 0.0, 0.0, 0) },
-        strategy,
-        figures: replay.figures,
-        runs: vec![replay.figures],
-        replay: Some((replay.early, replay.over_advice())),
+    let complaints = targets::complaints(&checks);
+    if args.check {
+        complaints.iter().for_each(|complaint| eprintln!("MISSED {complaint}"));
+        eprintln!("{}", targets::summary(&checks));
     }
-}
-
-/// Does all jobs, as many at a time as there are cores, and keeps their order.
-fn in_parallel<T: Sync, R: Send>(jobs: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(number) else { return };
-                    let result = work(job);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
+    Ok(!args.check || complaints.is_empty())
 }

@@ -45,7 +45,6 @@ impl Middleware for Origin {
 pub(crate) fn taken(stated: Option<Stated>, size: f64, body: Duration) -> Result<Response> {
     let text =
         format!(r#"{{"usage":{{"prompt_tokens":{size},"completion_tokens":0,"total_tokens":{size}}}}}"#);
-    let body = SlowBody { sleep: Box::pin(sleep(body)), text: Some(text.into()) };
     let mut head = http::Response::builder().header(CONTENT_TYPE, "application/json");
     if let Some(Stated { limit, remaining, reset }) = stated {
         head = head
@@ -53,7 +52,7 @@ pub(crate) fn taken(stated: Option<Stated>, size: f64, body: Duration) -> Result
             .header("x-ratelimit-remaining-tokens", remaining)
             .header("x-ratelimit-reset-tokens", format!("{}ms", reset.as_millis()));
     }
-    Ok(head.body(Body::wrap(body)).map_err(Error::middleware)?.into())
+    Ok(head.body(later(body, text)).map_err(Error::middleware)?.into())
 }
 
 /// A refusal with what it advises. Whole seconds go by the standard header.
@@ -67,7 +66,11 @@ pub(crate) fn refused(advice: Option<Duration>) -> Result<Response> {
     Ok(head.body(Body::default()).map_err(Error::middleware)?.into())
 }
 
-/// A body that comes all at once, later.
+/// A body that comes all at once, after `wait`.
+pub(crate) fn later(wait: Duration, text: impl Into<Bytes>) -> Body {
+    Body::wrap(SlowBody { sleep: Box::pin(sleep(wait)), text: Some(text.into()) })
+}
+
 struct SlowBody {
     sleep: Pin<Box<Sleep>>,
     text: Option<Bytes>,

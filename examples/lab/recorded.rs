@@ -11,11 +11,13 @@ use reqwest_admission::LatencyBudget;
 use reqwest_middleware::{Middleware, Next, Result};
 use tokio::time::{Instant, sleep};
 
-use crate::model::{Call, Figures, ONE_WAY};
+use crate::model::{Call, Figures};
 use crate::origin::{refused, taken};
 use crate::strategy::Strategy;
 
 const DATA: &str = include_str!("../../tests/data/ptu_retry_after_ms.csv");
+/// On the network, one way.
+const ONE_WAY: Duration = Duration::from_millis(25);
 /// The time between calls.
 const PAUSE: Duration = Duration::from_secs(3);
 const BUDGET: Duration = Duration::from_secs(60);

@@ -1,29 +1,40 @@
-//! The rows of the report, as a table and as JSON.
+//! The rows of the report, as tables and as JSON.
+
+use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::cases::Case;
+use crate::cases::{Case, RECORDED};
 use crate::model::{Figures, Scenario};
+use crate::recorded::Replay;
 use crate::strategy::Strategy;
 
 /// One strategy in one case: the mean over seeds, and what it varies by.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) scenario_name: &'static str,
+    /// What stands over the rows of one case.
+    pub(crate) title: String,
     pub(crate) variant: String,
     pub(crate) small_quota: bool,
     pub(crate) scenario: Scenario,
     pub(crate) strategy: Strategy,
     pub(crate) figures: Figures,
+    /// One for each seed, in their order.
     pub(crate) runs: Vec<Figures>,
     /// Of a replay: sends before the advised moment, and the share of the median wait that was not advised.
     pub(crate) replay: Option<(u64, f64)>,
+    /// Whether it was asked for, and not only needed for comparison.
+    pub(crate) is_shown: bool,
+    /// Who would have been too slow for this run.
+    left_out: Vec<Strategy>,
 }
 
 impl Row {
     pub(crate) fn new(case: &Case, strategy: Strategy, runs: Vec<Figures>) -> Self {
         Self {
             scenario_name: case.name,
+            title: case.title(),
             variant: case.variant.clone(),
             small_quota: case.is_small_quota(),
             scenario: case.scenario,
@@ -31,38 +42,25 @@ impl Row {
             figures: Figures::mean(&runs),
             runs,
             replay: None,
+            is_shown: true,
+            left_out: case.left_out(),
         }
     }
 
-    /// The standard error of a figure's mean; none of a single run.
-    pub(crate) fn noise(&self, figure: fn(&Figures) -> f64) -> f64 {
-        let count = self.runs.len() as f64;
-        if count < 2.0 {
-            return 0.0;
+    pub(crate) fn replayed(strategy: Strategy, replay: &Replay) -> Self {
+        Self {
+            scenario_name: RECORDED,
+            title: format!("{RECORDED}, a lone caller"),
+            variant: String::new(),
+            small_quota: false,
+            scenario: Scenario::ptu(1, 0.0, 0.0, 0),
+            strategy,
+            figures: replay.figures,
+            runs: vec![replay.figures],
+            replay: Some((replay.early, replay.over_advice())),
+            is_shown: true,
+            left_out: Vec::new(),
         }
-        let mean = figure(&self.figures);
-        let squares: f64 = self.runs.iter().map(|run| (figure(run) - mean).powi(2)).sum();
-        (squares / (count - 1.0) / count).sqrt()
-    }
-
-    /// What stands over the rows of one case.
-    pub(crate) fn title(&self) -> String {
-        let Scenario { callers, processes, capacity, load, .. } = self.scenario;
-        let mut title = self.scenario_name.to_owned();
-        if !self.variant.is_empty() {
-            title = format!("{title} ({})", self.variant);
-        }
-        if self.replay.is_some() {
-            return format!("{title}, a lone caller");
-        }
-        title = format!("{title}, {callers} callers, {} tokens/s", capacity);
-        if load > 0.0 {
-            title = format!("{title}, {load}x");
-        }
-        if processes > 1 {
-            title = format!("{title}, {processes} processes");
-        }
-        title
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -83,6 +81,8 @@ impl Row {
             "refusal_s": refusal,
             "variant": self.variant,
             "capacity": self.scenario.capacity,
+            "seeds": self.runs.len(),
+            "varies": self.strategy.varies(),
         });
         let mut add = |name: &str, value: Value| {
             if let Some(row) = row.as_object_mut() {
@@ -100,34 +100,70 @@ impl Row {
     }
 }
 
+/// 429s per success, with more places where they are few.
+pub(crate) fn per_success(figure: f64) -> String {
+    if figure < 0.1 { format!("{figure:.4}") } else { format!("{figure:.2}") }
+}
+
 /// The rows under their titles, as Markdown.
-pub(crate) fn print(rows: &[Row]) {
-    for case in rows.chunk_by(|one, other| one.title() == other.title()) {
+pub(crate) fn tables(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let shown: Vec<&Row> = rows.iter().filter(|row| row.is_shown).collect();
+    for case in shown.chunk_by(|one, other| one.title == other.title) {
         let Some(first) = case.first() else { continue };
-        let replay = first.replay.is_some();
-        println!("\n### {}\n", first.title());
-        let last = if replay { " sent early | over advice |" } else { "" };
-        println!(
-            "| strategy | goodput % | 429/success | p50 s | p99 s | failed % | peak 429/s | refused after s |{last}"
+        let last =
+            if first.replay.is_some() { (" sent early | over advice |", "---|---|") } else { ("", "") };
+        let _ = write!(
+            text,
+            "\n#### {}\n\n\
+             | strategy | goodput % | 429/success | p50 s | p99 s | failed % | peak 429/s | refused after s |{}\n\
+             |---|---|---|---|---|---|---|---|{}\n",
+            first.title, last.0, last.1
         );
-        println!("|---|---|---|---|---|---|---|---|{}", if replay { "---|---|" } else { "" });
         for row in case {
             let Figures { goodput, rejections_per_success, p50, p99, failed, peak, refusal, .. } =
                 row.figures;
-            let per_success = if rejections_per_success < 0.1 {
-                format!("{rejections_per_success:.4}")
-            } else {
-                format!("{rejections_per_success:.2}")
-            };
+            let per_success = per_success(rejections_per_success);
             let (goodput, failed) = (100.0 * goodput, 100.0 * failed);
             let last = row
                 .replay
                 .map(|(early, over)| format!(" {early} | {:.1} % |", 100.0 * over))
                 .unwrap_or_default();
-            println!(
+            let _ = writeln!(
+                text,
                 "| {} | {goodput:.1} | {per_success} | {p50:.2} | {p99:.2} | {failed:.1} | {peak} | {refusal:.3} |{last}",
-                row.strategy
+                row.strategy.label()
             );
         }
+        if !first.left_out.is_empty() {
+            let _ =
+                writeln!(text, "\nToo slow for a quick run, left to `--full`: {}.", names(&first.left_out));
+        }
     }
+    text
+}
+
+/// What a reader of the figures has to know, a sentence for each line.
+pub(crate) fn notes(rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(row) = rows.iter().find(|row| row.is_shown && row.strategy.varies()) {
+        notes.push(format!(
+            "{} draws its jitter from the system, so its rows vary a little from run to run; all others repeat for the same seed.",
+            row.strategy
+        ));
+    }
+    let mut slow: Vec<&Row> = rows.iter().filter(|row| row.is_shown && !row.left_out.is_empty()).collect();
+    slow.dedup_by(|one, other| one.title == other.title);
+    for row in slow {
+        notes.push(format!(
+            "{}: too slow for a quick run, left to --full: {}.",
+            row.title,
+            names(&row.left_out)
+        ));
+    }
+    notes
+}
+
+fn names(strategies: &[Strategy]) -> String {
+    strategies.iter().map(|strategy| strategy.name()).collect::<Vec<_>>().join(", ")
 }

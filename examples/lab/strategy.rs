@@ -8,7 +8,7 @@ use reqwest_admission::gate::Gate;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
 use reqwest_admission::{Admission, AdmissionPolicy, LatencyBudget};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, RequestBuilder};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use tokio::time::Instant;
@@ -60,6 +60,17 @@ impl Strategy {
         !matches!(self, Self::Oracle | Self::Admission)
     }
 
+    /// Whether its figures differ from run to run, though the seed is the same: it draws from the system's randomness,
+    /// and takes no other.
+    pub(crate) const fn varies(self) -> bool {
+        matches!(self, Self::ReqwestRetry)
+    }
+
+    /// The name as it stands in a table.
+    pub(crate) fn label(self) -> String {
+        format!("{}{}", self.name(), if self.varies() { " (varies)" } else { "" })
+    }
+
     /// Plays a scenario, all of whose processes follow this strategy.
     pub(crate) fn play(self, scenario: Scenario) -> Arc<World> {
         if self == Self::Oracle {
@@ -84,7 +95,8 @@ impl Strategy {
         let stack = ClientBuilder::new(CLIENT.get_or_init(reqwest::Client::new).clone());
         let repeat = |rule| Repeat::new(rule, seed, process);
         let stack = match self {
-            Self::Oracle => stack,
+            // A lone caller with perfect knowledge sends exactly at the advised moment; of many, see `play`.
+            Self::Oracle => stack.with(repeat(Rule::Header { jitter: 0.0 })),
             Self::Admission => stack.with(admission(seed, process)),
             Self::ReqwestRetry => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);
@@ -121,17 +133,20 @@ pub(crate) struct Process {
 
 impl Way for Process {
     async fn call(&self, _: &World, call: Call) -> bool {
-        let request = self
-            .client
-            .post("http://model.test/v1/responses")
-            .body("{}")
-            .with_extension(call)
-            .with_extension(LatencyBudget::new(call.deadline - call.start))
-            .with_extension(TokenEstimate::new(call.estimate as u64, 0));
-        match request.send().await {
-            Ok(response) if response.status().is_success() => response.bytes().await.is_ok(),
-            _ => false,
-        }
+        made(self.client.post("http://model.test/v1/responses"), call).await
+    }
+}
+
+/// Makes a call with all that its caller brings along; false where it is not answered to the end of the body.
+pub(crate) async fn made(request: RequestBuilder, call: Call) -> bool {
+    let request = request
+        .body("{}")
+        .with_extension(call)
+        .with_extension(LatencyBudget::new(call.deadline - call.start))
+        .with_extension(TokenEstimate::new(call.estimate as u64, 0));
+    match request.send().await {
+        Ok(response) if response.status().is_success() => response.bytes().await.is_ok(),
+        _ => false,
     }
 }
 

@@ -1,11 +1,15 @@
 //! Two deployments on loopback: a primary that closes as a real one did, and a standby with room for all.
 
+#[path = "../loopback/mod.rs"]
+mod loopback;
+
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use loopback::{lock, refusal, response};
 
 /// How many calls the primary serves between two refusals, per account.
 const SERVED_BETWEEN: usize = 2;
@@ -34,8 +38,6 @@ pub(crate) struct Server {
     address: SocketAddr,
     counts: Arc<Mutex<Counts>>,
 }
-
-type Answer = dyn Fn(&str) -> String + Send + Sync;
 
 impl Server {
     /// A primary that closes each of its `accounts` for the waits in turn; waits above `long` are counted apart.
@@ -70,20 +72,12 @@ impl Server {
         })
     }
 
+    /// Gives the answer for the key that a request shows.
     fn start(
         counts: Arc<Mutex<Counts>>,
         answer: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        let answer: Arc<Answer> = Arc::new(answer);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let answer = Arc::clone(&answer);
-                // A connection that breaks concerns its client alone.
-                thread::spawn(move || serve(stream, &*answer).ok());
-            }
-        });
+        let address = loopback::listen(move |request| answer(request.header("api-key")))?;
         Ok(Self { address, counts })
     }
 
@@ -127,49 +121,4 @@ impl Account {
 fn unauthorized(counts: &mut Counts) -> String {
     counts.unauthorized += 1;
     response("401 Unauthorized", "", "{}")
-}
-
-fn refusal(left: Duration) -> String {
-    let advice = format!("retry-after-ms: {}\r\n", left.as_micros().div_ceil(1000));
-    response("429 Too Many Requests", &advice, r#"{"error":{"code":"429"}}"#)
-}
-
-fn response(status: &str, header: &str, body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{header}\r\n{body}")
-}
-
-/// Serves one connection until the client closes it.
-fn serve(mut stream: TcpStream, answer: &Answer) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut requests = BufReader::new(stream.try_clone()?);
-    while let Some(key) = read_request(&mut requests)? {
-        stream.write_all(answer(&key).as_bytes())?;
-    }
-    Ok(())
-}
-
-/// The key that a request shows.
-fn read_request(requests: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut line = String::new();
-    if requests.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let (mut key, mut length) = (String::new(), 0);
-    loop {
-        line.clear();
-        requests.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        match name.to_ascii_lowercase().as_str() {
-            "api-key" => key = value.trim().to_owned(),
-            "content-length" => length = value.trim().parse().unwrap_or(0),
-            _ => {}
-        }
-    }
-    io::copy(&mut requests.take(length), &mut io::sink())?;
-    Ok(Some(key))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,32 +1,90 @@
-//! One attempt: how it is kept from being sent twice, and what came of it.
+//! One attempt: how it is sent and kept from being sent twice, and what came of it.
 
-use http::{Extensions, StatusCode};
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::time::Instant;
+
+use http::{Extensions, Method, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::Result;
+use reqwest_middleware::{Next, Result};
 
 use super::call::LogicalCall;
+use super::entry;
+use super::legs::Turn;
 use super::sent::Sent;
-use crate::ownership::{AttemptMark, RetryConflict, Seal, seal};
+use crate::decision::Reason;
+use crate::gate::{Permit, Refusal};
+use crate::ownership::{Attempt, RetryConflict, Seal, seal};
 use crate::policy::RetryOwnership;
+
+/// An attempt that is on its way.
+pub(super) struct OnItsWay<'n> {
+    pub(super) attempt: Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>,
+    pub(super) permit: Option<Permit>,
+    pub(super) armed: Armed,
+    /// Whether the request was copied.
+    pub(super) has_copy: bool,
+}
+
+/// The request, out of its place, where a hollow one stays behind.
+pub(super) fn taken(place: &mut Request) -> Request {
+    let hollow = Request::new(Method::default(), place.url().clone());
+    std::mem::replace(place, hollow)
+}
 
 /// How an attempt is kept from being sent twice.
 pub(super) enum Armed {
     /// The guard at the inner end sees to it.
-    Marked(AttemptMark),
+    Guarded(Attempt),
     Sealed(Seal),
     Not,
 }
 
 impl LogicalCall<'_> {
+    /// Sends the request, where the gate lets it go; otherwise the call goes on with another deployment or ends.
+    pub(super) fn set_out<'n>(
+        &mut self,
+        granted: std::result::Result<Option<Permit>, Refusal>,
+        request: &mut Request,
+        now: Instant,
+        extensions: &'n mut Extensions,
+        next: &Next<'n>,
+    ) -> ControlFlow<Result<Response>, Option<OnItsWay<'n>>> {
+        let mut permit = match granted {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
+                return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
+            }
+        };
+        // A copy goes out. What the caller gave is kept, for another deployment or a ticket even after the last attempt;
+        // each deployment gets its own form of it.
+        let copy = request.try_clone();
+        let has_copy = copy.is_some();
+        let mut going = copy.unwrap_or_else(|| taken(request));
+        if !self.rewrite(&mut going) {
+            if !has_copy {
+                *request = going;
+            }
+            drop(permit);
+            let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
+            return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
+        }
+        if let Some(permit) = &mut permit {
+            permit.sent(now);
+        }
+        let armed = self.arm(&mut going, extensions);
+        let attempt = next.clone().run(going, extensions);
+        ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, has_copy }))
+    }
+
     /// Counts an attempt and makes its request one that is sent only once.
-    pub(super) fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
+    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
         if self.shared.guarded {
-            let mark = AttemptMark::new(&self.report);
-            extensions.insert(mark.clone());
-            Armed::Marked(mark)
+            Armed::Guarded(self.run.guarded_attempt(extensions))
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
             Armed::Sealed(seal(request, &self.run))
         } else {
@@ -34,24 +92,32 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in what came of an attempt, if not a success.
-    pub(super) fn came_back(&self, outcome: Option<Result<Response>>, armed: Armed) -> Sent {
-        match (outcome, armed) {
-            (None, _) => Sent::CutOff,
-            (Some(Ok(response)), _) => {
+    /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged.
+    pub(super) fn came_back(
+        &self,
+        outcome: Option<Result<Response>>,
+        armed: Armed,
+    ) -> ControlFlow<Response, Sent> {
+        let error = match outcome {
+            None => return ControlFlow::Continue(Sent::CutOff),
+            Some(Ok(response)) if !is_error(response.status()) => return ControlFlow::Break(response),
+            Some(Ok(response)) => {
                 self.note_proxy(&response);
-                Sent::Unread(response)
+                return ControlFlow::Continue(Sent::Unread(response));
             }
-            (Some(Err(error)), Armed::Marked(mark)) => Sent::Failed(mark.explain(error)),
-            (Some(Err(error)), Armed::Sealed(sealed)) => {
+            Some(Err(error)) => error,
+        };
+        ControlFlow::Continue(Sent::Failed(match armed {
+            Armed::Guarded(attempt) => attempt.explain(error),
+            Armed::Sealed(sealed) => {
                 let (error, conflict) = sealed.explain(error);
                 if let Some(conflict) = conflict {
                     self.shared.conflict(conflict, &self.report);
                 }
-                Sent::Failed(error)
+                error
             }
-            (Some(Err(error)), Armed::Not) => Sent::Failed(error),
-        }
+            Armed::Not => error,
+        }))
     }
 
     pub(super) fn note_proxy(&self, response: &Response) {
@@ -62,6 +128,6 @@ impl LogicalCall<'_> {
 }
 
 /// Whether a response of this status may be a refusal or a failure.
-pub(super) fn is_error(status: StatusCode) -> bool {
+fn is_error(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }

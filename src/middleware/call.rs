@@ -8,17 +8,17 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
-use super::attempt::is_error;
-use super::entry::{self, Entry};
+use super::attempt::{OnItsWay, taken};
+use super::entry::Entry;
 use super::legs::{Legs, Turn};
 use super::sent::Sent;
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::gate::{Permit, Place, RefusalReason, Reserve};
+use crate::gate::{Permit, Place};
 use crate::observe::{self, CallReport};
-use crate::ownership::{Probe, RetryConflict, Run, invites_retry};
+use crate::ownership::{Entered, Probe, RetryConflict, Run, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 
 /// One call of the caller's, over all its attempts.
@@ -26,11 +26,11 @@ pub(super) struct LogicalCall<'a> {
     pub(super) shared: &'a Shared,
     pub(super) report: CallReport,
     pub(super) run: Run,
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<Entry<'a>>,
     /// The way over other deployments, where there are any.
-    pub(super) legs: Option<Legs<'a>>,
+    pub(super) legs: Option<Box<Legs<'a>>>,
     /// What an observer knows the call by, where there is one.
-    pub(super) seen_as: Option<(u64, Box<str>)>,
+    pub(super) seen_as: Option<Box<(u64, Box<str>)>>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
     started: Instant,
@@ -42,6 +42,10 @@ pub(super) struct LogicalCall<'a> {
     pub(super) unclear: bool,
     pub(super) attempts: u32,
     pub(super) waited: Duration,
+    /// What came of the last attempt, during a wait and after it.
+    pub(super) last: Option<Box<Sent>>,
+    /// Its span, where somebody looks at it.
+    pub(super) span: Option<Box<Span>>,
 }
 
 impl<'a> LogicalCall<'a> {
@@ -63,12 +67,11 @@ impl<'a> LogicalCall<'a> {
             Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
             None => shared.lock_retry_budget().deposit(now),
         }
-        let report = extensions.get_or_insert_with(CallReport::new).clone();
+        let Entered { run, report, deadline, attempts, conflict } =
+            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = RetryConflict::announced(request.headers()) {
             shared.conflict(conflict, &report);
         }
-        let (run, deadline, attempts, conflict) =
-            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
@@ -81,7 +84,7 @@ impl<'a> LogicalCall<'a> {
         let idempotent = replay::is_idempotent(request, policy, &shared.chance);
         let legs = match &shared.routes {
             Some(routes) if !is_probe && routes.covers(request.url()) => {
-                Some(Legs::new(routes, now, deadline, budget.duration()))
+                Some(Box::new(Legs::new(routes, now, deadline, budget.duration())))
             }
             _ => None,
         };
@@ -93,98 +96,58 @@ impl<'a> LogicalCall<'a> {
             seen_as: shared
                 .observer
                 .is_some()
-                .then(|| (shared.next_call(), request.url().host_str().unwrap_or_default().into())),
+                .then(|| Box::new((shared.next_call(), request.url().host_str().unwrap_or_default().into()))),
             is_probe,
             started: now,
-            deadline: legs.as_ref().map_or(deadline, Legs::first_deadline),
+            deadline: legs.as_ref().map_or(deadline, |legs| legs.first_deadline()),
             legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
             unclear: false,
             attempts,
             waited: Duration::ZERO,
+            last: None,
+            span: observe::call_span(request),
         })
     }
 
+    /// Runs the call to its end. `request` stays what the caller gave for as long as it may be needed again.
     pub(super) async fn run(
         &mut self,
-        mut request: Request,
+        request: &mut Request,
         extensions: &mut Extensions,
-        next: Next<'_>,
-        span: &Span,
+        next: &Next<'_>,
     ) -> Result<Response> {
         let mut now = self.started;
-        let mut place = None;
-        let mut last = None;
-        self.choose_first(&request, extensions);
+        let mut place: Option<Box<Place>> = None;
+        self.choose_first(request, extensions);
         loop {
-            let granted = match self.reserve(place, now) {
-                None => Ok(None),
-                Some(Reserve::Granted(permit)) => Ok(Some(permit)),
-                Some(Reserve::Refused(refusal)) => Err(refusal),
+            let granted = match self.enter(place.take().map(|place| *place), now) {
+                ControlFlow::Continue(permit) => Ok(permit),
                 // Boxed, as is all that few calls need, so that the others have no larger a future for it.
-                Some(Reserve::Queued(ticket)) => Box::pin(self.queue(ticket, &mut now)).await,
+                ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
             };
-            let mut permit = match granted {
-                Ok(permit) => permit,
-                Err(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
-                Err(refusal) => {
-                    let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                    match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
-                        ControlFlow::Continue(same) => request = same,
-                        ControlFlow::Break(outcome) => return outcome,
-                    }
-                    (place, now) = (None, clock::now());
-                    continue;
-                }
-            };
-            if self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
-                && let Some(granted) = permit.take()
-            {
-                match Box::pin(self.book(granted, &mut now)).await {
-                    Ok(booked) => permit = booked,
-                    Err(refusal) => {
-                        let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                        match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
-                            ControlFlow::Continue(same) => request = same,
-                            ControlFlow::Break(outcome) => return outcome,
-                        }
-                        (place, now) = (None, clock::now());
+            let OnItsWay { attempt, permit, armed, has_copy } =
+                match self.set_out(granted, request, now, extensions, next) {
+                    ControlFlow::Continue(Some(under)) => under,
+                    ControlFlow::Continue(None) => {
+                        now = clock::now();
                         continue;
                     }
-                }
-            }
-            // What the caller gave is kept, for another deployment or a ticket even after the last attempt; each deployment
-            // gets its own form of it.
-            let spare = request.try_clone();
-            if !self.rewrite(&mut request) {
-                drop(permit);
-                let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
-                match self.leave_unsent(reason, turn, request, &mut last, extensions, span) {
-                    ControlFlow::Continue(same) => request = same,
                     ControlFlow::Break(outcome) => return outcome,
-                }
-                (place, now) = (None, clock::now());
-                continue;
-            }
-            if let Some(permit) = &mut permit {
-                permit.sent(now);
-            }
-            let armed = self.arm(&mut request, extensions);
-            let attempt = next.clone().run(request, extensions);
+                };
             let outcome = match self.cut_off {
                 Some(deadline) => clock::until(deadline, attempt).await,
                 None => Some(attempt.await),
             };
-            let sent = match outcome {
-                Some(Ok(response)) if !is_error(response.status()) => {
-                    return Ok(self.succeeded(response, permit, span));
-                }
-                outcome => self.came_back(outcome, armed),
+            let sent = match self.came_back(outcome, armed) {
+                ControlFlow::Break(response) => return Ok(self.succeeded(response, permit)),
+                ControlFlow::Continue(sent) => sent,
             };
-            match Box::pin(self.judge(sent, permit, spare, &mut last, extensions, span)).await {
+            let spare = has_copy.then(|| taken(request));
+            match Box::pin(self.judge(sent, permit, spare, extensions)).await {
                 Step::Return(outcome) => return outcome,
-                Step::Repeat(again) => (request, place) = *again,
+                Step::Repeat(again, right) => (*request, place) = (*again, right),
             }
             now = clock::now();
         }
@@ -196,9 +159,7 @@ impl<'a> LogicalCall<'a> {
         sent: Sent,
         permit: Option<Permit>,
         spare: Option<Request>,
-        last: &mut Option<Sent>,
         extensions: &Extensions,
-        span: &Span,
     ) -> Step {
         let at = clock::now();
         let sent = self.read(sent, at).await;
@@ -215,40 +176,39 @@ impl<'a> LogicalCall<'a> {
             if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
                 && let Some(spare) = spare
             {
-                keep_response(last, sent);
-                return Step::Repeat(Box::new((spare, None)));
+                self.keep_response(sent);
+                return Step::Repeat(Box::new(spare), None);
             }
         }
         self.remember(&sent, &decision);
         match (decision, spare) {
             (Decision::Wait { until, hint, .. }, Some(spare)) => {
-                keep_response(last, sent);
+                self.keep_response(sent);
                 drop(left.permit);
                 // Where the server named a moment, the gate keeps it for the whole scope.
                 if left.place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
                     self.wait(until).await;
                 }
-                Step::Repeat(Box::new((spare, left.place)))
+                Step::Repeat(Box::new(spare), left.place.map(Box::new))
             }
             (Decision::SpillOver(reason), spare) => {
-                observe::close(span, self.attempts, &Decision::SpillOver(reason));
+                observe::close(self.span.as_deref(), self.attempts, &Decision::SpillOver(reason));
                 // A call that is cut off keeps what the server has said last.
                 let sent = match sent {
                     Sent::CutOff => {
-                        last.take_if(|last| matches!(last, Sent::Read(_))).unwrap_or(Sent::CutOff)
+                        let read = self.last.take_if(|last| matches!(**last, Sent::Read(_)));
+                        read.map_or(Sent::CutOff, |read| *read)
                     }
                     sent => sent,
                 };
                 Step::Return(match (sent, spare) {
                     // No connection to a target is no error of the caller's.
-                    (Sent::Failed(_), Some(request)) => {
-                        self.turned_away(reason, None, request, last.take(), span)
-                    }
+                    (Sent::Failed(_), Some(request)) => self.turned_away(reason, None, request),
                     (sent, spare) => self.spill_over(reason, sent, spare, None),
                 })
             }
             (decision, _) => {
-                observe::close(span, self.attempts, &decision);
+                observe::close(self.span.as_deref(), self.attempts, &decision);
                 Step::Return(self.hand_on(sent, left.permit))
             }
         }
@@ -296,6 +256,13 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
+    /// Keeps what is worth keeping of an attempt: its response, which no failure to connect replaces.
+    fn keep_response(&mut self, sent: Sent) {
+        if self.last.is_none() || !matches!(sent, Sent::Failed(_)) {
+            self.last = sent.detached().map(Box::new);
+        }
+    }
+
     async fn wait(&mut self, until: Instant) {
         let start = clock::now();
         clock::sleep_until(until).await;
@@ -312,12 +279,5 @@ impl<'a> LogicalCall<'a> {
 enum Step {
     Return(Result<Response>),
     /// The copy of the request, and the right to return to the front.
-    Repeat(Box<(Request, Option<Place>)>),
-}
-
-/// Keeps what is worth keeping of an attempt: its response, which no failure to connect replaces.
-fn keep_response(last: &mut Option<Sent>, sent: Sent) {
-    if last.is_none() || !matches!(sent, Sent::Failed(_)) {
-        *last = sent.detached();
-    }
+    Repeat(Box<Request>, Option<Box<Place>>),
 }

@@ -17,8 +17,8 @@ use crate::reading::{Hint, Reading};
 use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
-pub(super) struct Entry {
-    gate: Gate,
+pub(super) struct Entry<'a> {
+    gate: &'a Gate,
     scope: ScopeKey,
     cost: Cost,
     priority: Priority,
@@ -33,10 +33,10 @@ pub(super) struct Left {
     pub(super) place: Option<Place>,
 }
 
-impl Entry {
+impl<'a> Entry<'a> {
     /// The standing of `request`, where there is a gate.
-    pub(super) fn new(shared: &Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
-        let gate = shared.gate.clone()?;
+    pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
+        let gate = shared.gate.as_ref()?;
         let scope = match (extensions.get::<ScopeKey>(), &shared.scope_by) {
             (Some(scope), _) => scope.clone(),
             (None, Some(scope_by)) => scope_by(request),
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl Entry<'_> {
     pub(super) const fn scope(&self) -> &ScopeKey {
         &self.scope
     }
@@ -139,13 +139,14 @@ pub(super) const fn reason(refusal: &Refusal) -> Reason {
 
 /// A call's permit in its response's body.
 pub(super) struct InBody {
-    ledger: Arc<Ledger>,
+    /// Until the body ends.
+    ledger: Option<Arc<Ledger>>,
     scanner: Option<Box<UsageScanner>>,
 }
 
 impl InBody {
     pub(super) const fn new(ledger: Arc<Ledger>, scanner: Option<Box<UsageScanner>>) -> Self {
-        Self { ledger, scanner }
+        Self { ledger: Some(ledger), scanner }
     }
 }
 
@@ -157,16 +158,17 @@ impl Held for InBody {
     }
 
     fn end(&mut self, cleanly: bool) {
+        let Some(ledger) = self.ledger.take() else { return };
         // A stream that was cut off understates what it took; the estimate is nearer.
         if cleanly && let Some(usage) = self.scanner.take().and_then(|scanner| scanner.finish()) {
-            self.ledger.settle(usage);
+            ledger.settle(usage);
         }
-        self.ledger.end(cleanly);
+        ledger.end(cleanly);
     }
 }
 
 impl Drop for InBody {
     fn drop(&mut self) {
-        self.ledger.end(false);
+        self.end(false);
     }
 }

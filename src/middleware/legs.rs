@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::Result;
-use tracing::Span;
 
+use super::attempt::taken;
 use super::call::LogicalCall;
 use super::entry::Entry;
 use super::sent::Sent;
@@ -116,7 +116,7 @@ impl LogicalCall<'_> {
 
     /// The target that the call is with, if not with the primary.
     pub(super) fn target(&self) -> Option<&Target> {
-        self.legs.as_ref().and_then(Legs::target)
+        self.legs.as_ref().and_then(|legs| legs.target())
     }
 
     /// The policy where the call is.
@@ -165,16 +165,14 @@ impl LogicalCall<'_> {
         &mut self,
         reason: Reason,
         turn: Turn<'_>,
-        request: Request,
-        last: &mut Option<Sent>,
+        request: &mut Request,
         extensions: &Extensions,
-        span: &Span,
-    ) -> ControlFlow<Result<Response>, Request> {
-        if self.onward(reason, turn, Some(&request), extensions) {
-            return ControlFlow::Continue(request);
+    ) -> ControlFlow<Result<Response>> {
+        if self.onward(reason, turn, Some(request), extensions) {
+            return ControlFlow::Continue(());
         }
         let wait = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
-        ControlFlow::Break(self.turned_away(reason, wait, request, last.take(), span))
+        ControlFlow::Break(self.turned_away(reason, wait, taken(request)))
     }
 
     /// What is left of the budget, where it is enough to begin a leg with.

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
-use tracing::Span;
 
 use super::call::LogicalCall;
 use super::entry::{self, InBody};
@@ -60,7 +59,7 @@ impl LogicalCall<'_> {
     }
 
     fn event(&self, decision: &Decision) -> DecisionEvent<'_> {
-        let (call, host) = self.seen_as.as_ref().map_or((0, ""), |(call, host)| (*call, host));
+        let (call, host) = self.seen_as.as_deref().map_or((0, ""), |(call, host)| (*call, host));
         DecisionEvent {
             call,
             host,
@@ -83,7 +82,7 @@ impl LogicalCall<'_> {
     }
 
     /// Takes in a success and gives it to the caller; its body holds the permit.
-    pub(super) fn succeeded(&mut self, response: Response, permit: Option<Permit>, span: &Span) -> Response {
+    pub(super) fn succeeded(&mut self, response: Response, permit: Option<Permit>) -> Response {
         self.note_proxy(&response);
         let reading = self.read_success(&response);
         if observe::is_heard(self.shared.observer.as_ref()) {
@@ -96,7 +95,7 @@ impl LogicalCall<'_> {
         self.run.succeeded();
         self.note(Some(false));
         self.arrived(response.status(), reading.as_ref());
-        observe::close(span, self.attempts, &Decision::Admit);
+        observe::close(self.span.as_deref(), self.attempts, &Decision::Admit);
         let permit = permit.map(|mut permit| {
             entry::taken(&mut permit, reading.as_ref(), clock::now());
             permit
@@ -140,22 +139,20 @@ impl LogicalCall<'_> {
         response
     }
 
-    /// Gives the call back that the gate does not let go in time; `last` is what came of its last attempt, if any.
+    /// Gives the call back that the gate does not let go in time; with what came of its last attempt, if any.
     pub(super) fn turned_away(
         &mut self,
         reason: Reason,
         wait: Option<Duration>,
         request: Request,
-        last: Option<Sent>,
-        span: &Span,
     ) -> Result<Response> {
         let decision = Decision::SpillOver(reason);
-        observe::close(span, self.attempts, &decision);
+        observe::close(self.span.as_deref(), self.attempts, &decision);
         self.run.gave_up();
         self.emit(&DecisionEvent { reason: Some(reason), raw_wait: wait, ..self.event(&decision) });
         let expected = wait.map(|wait| (wait, clock::wall_clock()));
-        if let Some(last) = last {
-            return self.spill_over(reason, last, Some(request), expected);
+        if let Some(last) = self.last.take() {
+            return self.spill_over(reason, *last, Some(request), expected);
         }
         let mut signal = SpillOver::unsent(reason, self.attempts, self.waited, request, expected);
         let legs = self.finished_legs();

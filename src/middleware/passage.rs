@@ -1,28 +1,57 @@
 //! A call at the gate: it asks for its permit, waits for it, and tells what came of the attempt.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::call::LogicalCall;
-use super::entry::{self, Left};
+use super::entry::{self, Entry, Left};
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Decision;
-use crate::gate::{Permit, Place, Refusal, Reserve, StoreRequest, Ticket};
+use crate::gate::{Permit, Place, Refusal, RefusalReason, Reserve, StoreRequest, Ticket};
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 
 impl LogicalCall<'_> {
-    /// Asks for the permit to send, where there is a gate.
-    pub(super) fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
+    /// Asks the gate, where there is one. Breaks with an answer that is not enough to send on at once.
+    pub(super) fn enter(&self, place: Option<Place>, now: Instant) -> ControlFlow<Reserve, Option<Permit>> {
+        match self.reserve(place, now) {
+            None => ControlFlow::Continue(None),
+            Some(Reserve::Granted(permit)) if !self.asks_a_fleet() => ControlFlow::Continue(Some(permit)),
+            Some(answer) => ControlFlow::Break(answer),
+        }
+    }
+
+    fn reserve(&self, place: Option<Place>, now: Instant) -> Option<Reserve> {
         Some(self.entry.as_ref()?.reserve(place, self.deadline, now))
     }
 
-    /// Waits at the gate; `now` becomes the moment at which that ends.
-    pub(super) async fn queue(
+    /// Whether a permit of this process is not enough.
+    fn asks_a_fleet(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_of_a_fleet)
+    }
+
+    /// Comes by what the gate has answered to the permit, waiting where it must; `now` becomes the moment at which that
+    /// ends. No permit is needed where the gate can hold no more scopes.
+    pub(super) async fn pass(
         &mut self,
-        ticket: Ticket,
+        answer: Reserve,
         now: &mut Instant,
     ) -> Result<Option<Permit>, Refusal> {
+        let permit = match answer {
+            Reserve::Granted(permit) => Some(permit),
+            Reserve::Refused(refusal) if refusal.reason == RefusalReason::TooManyScopes => None,
+            Reserve::Refused(refusal) => return Err(refusal),
+            Reserve::Queued(ticket) => self.queue(ticket, now).await?,
+        };
+        match permit {
+            Some(permit) if self.asks_a_fleet() => self.book(permit, now).await,
+            permit => Ok(permit),
+        }
+    }
+
+    /// Waits at the gate; `now` becomes the moment at which that ends.
+    async fn queue(&mut self, ticket: Ticket, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
         self.tell_queued(ticket.predicted().time);
         let start = clock::now();
         let granted = ticket.await;
@@ -32,11 +61,7 @@ impl LogicalCall<'_> {
     }
 
     /// Books a call, whose permit of this process is at hand, in the store of its fleet.
-    pub(super) async fn book(
-        &mut self,
-        permit: Permit,
-        now: &mut Instant,
-    ) -> Result<Option<Permit>, Refusal> {
+    async fn book(&mut self, permit: Permit, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
         let Some(entry) = &self.entry else { return Ok(Some(permit)) };
         entry.book(&permit, self.deadline).await?;
         *now = clock::now();

@@ -10,11 +10,11 @@ use crate::ownership::find;
 use crate::policy::AdmissionPolicy;
 
 /// [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Whether processing `request` twice is harmless; gives it an `Idempotency-Key` where the policy says so.
 pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, chance: &Chance) -> bool {
-    if request.method().is_idempotent() || find(request.headers(), IDEMPOTENCY_KEY.as_str()).is_some() {
+    if request.method().is_idempotent() || find(request.headers(), &IDEMPOTENCY_KEY).is_some() {
         return true;
     }
     if !policy.mint_idempotency_key() {
@@ -23,7 +23,7 @@ pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, cha
     // Set once on the request that all attempts are copies of. The deployed servers take the bare value, not the
     // draft's quoted string.
     let Ok(key) = HeaderValue::try_from(chance.uuid()) else { return false };
-    request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+    request.headers_mut().insert(&IDEMPOTENCY_KEY, key);
     true
 }
 

@@ -1,14 +1,14 @@
 //! The report of one logical call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
-use crate::ownership::RetryConflict;
+use crate::ownership::{CallCell, RetryConflict};
 use crate::pace::TokenUsage;
 use crate::reading::{Hint, NativeSpillOver};
 use crate::spill::{LegReport, Quiet, SpillOver};
@@ -37,6 +37,18 @@ pub struct CallReport(Arc<Shared>);
 struct Shared {
     attempts: AtomicU32,
     inner: Mutex<Inner>,
+    /// In the same place, so that a call has one for both.
+    cell: CallCell,
+}
+
+/// A report that is not kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WeakReport(Weak<Shared>);
+
+impl WeakReport {
+    pub(crate) fn upgrade(&self) -> Option<CallReport> {
+        self.0.upgrade().map(CallReport)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +121,9 @@ pub struct AttemptReport {
 impl Inner {
     fn push(&mut self, newest: Newest) {
         let earlier = std::mem::replace(&mut self.newest, newest);
+        if matches!(earlier, Newest::None) {
+            return;
+        }
         if self.earlier.len() < MAX_DETAILS.saturating_sub(1) {
             self.earlier.extend(earlier.report());
         }
@@ -120,6 +135,15 @@ impl CallReport {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What single retry ownership remembers beside the report: of the call that the report was made for, if of any.
+    pub(crate) fn cell(&self) -> &CallCell {
+        &self.0.cell
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakReport {
+        WeakReport(Arc::downgrade(&self.0))
     }
 
     /// How many times the request was sent.

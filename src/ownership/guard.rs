@@ -1,39 +1,72 @@
 //! The guard at the inner end of a stack: it lets an attempt through once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-use super::{ConflictKind, RetryConflict};
+use super::{CallMark, ConflictKind, RetryConflict, Run};
 use crate::observe::{self, CallReport, Observer};
 use crate::policy::RetryOwnership;
 
-/// What the guard has seen of one attempt. The owner puts a fresh one into the extensions for each attempt.
-#[derive(Debug, Clone)]
-pub(crate) struct AttemptMark {
-    seen: Arc<Seen>,
-    report: CallReport,
-}
-
+/// What the guard has seen of the newest attempt of a call.
 #[derive(Debug, Default)]
-struct Seen {
-    state: AtomicU8,
+pub(super) struct Passage {
+    /// The number of the attempt, and in the last two bits how far it has come.
+    stage: AtomicU64,
     /// A repeat was not let through.
     stopped: AtomicBool,
 }
 
-impl AttemptMark {
-    pub(crate) fn new(report: &CallReport) -> Self {
-        Self { seen: Arc::default(), report: report.clone() }
+/// The guard has not seen it yet.
+const FRESH: u64 = 0;
+/// On its way, failed, refused or dropped: whoever sends it again retries.
+const SENT: u64 = 1;
+/// Answered, and not by a refusal or failure: a layer that refreshes credentials or revalidates a cache may go on.
+const ANSWERED: u64 = 2;
+
+/// One attempt, as the guard is to know it: in the extensions, where each attempt has its own, and with the owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    call: CallReport,
+    number: u64,
+}
+
+impl Run {
+    /// Has the guard expect one more attempt.
+    pub(crate) fn guarded_attempt(&self, extensions: &mut Extensions) -> Attempt {
+        let passage = &self.call.cell().passage;
+        let number = (passage.stage.load(Ordering::Acquire) >> 2).wrapping_add(1);
+        let attempt = Attempt { call: self.call.clone(), number };
+        passage.stopped.store(false, Ordering::Relaxed);
+        passage.stage.store(attempt.at(FRESH), Ordering::Release);
+        let mark = extensions.get_or_insert_with(|| CallMark::of(self.call.clone()));
+        mark.attempt = Some(attempt.clone());
+        attempt
+    }
+}
+
+impl Attempt {
+    const fn at(&self, stage: u64) -> u64 {
+        (self.number << 2) | stage
+    }
+
+    fn passage(&self) -> &Passage {
+        &self.call.cell().passage
+    }
+
+    /// Moves the attempt on, where it is the newest and is there.
+    fn moves(&self, from: u64, to: u64) -> bool {
+        let stage = &self.passage().stage;
+        stage.compare_exchange(self.at(from), self.at(to), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Adds the conflict to an error that a layer made of it, so that the caller finds it.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        let hidden = self.seen.stopped.load(Ordering::Acquire)
+        let hidden = self.passage().stopped.load(Ordering::Acquire)
             && crate::error_chain::in_middleware_error::<RetryConflict>(&error).is_none();
         match error {
             Error::Middleware(error) if hidden => {
@@ -43,11 +76,6 @@ impl AttemptMark {
         }
     }
 }
-
-/// On its way, failed, refused or dropped: whoever sends it again retries.
-const SENT: u8 = 1;
-/// Answered, and not by a refusal or failure: a layer that refreshes credentials or revalidates a cache may go on.
-const ANSWERED: u8 = 2;
 
 /// The innermost layer of a stack that is built by [`AdmissionClient`](crate::AdmissionClient).
 pub(crate) struct Guard {
@@ -63,21 +91,23 @@ impl Middleware for Guard {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let Some(mark) = extensions.get::<AttemptMark>().cloned() else {
+        let Some(attempt) = extensions.get::<CallMark>().and_then(|mark| mark.attempt.clone()) else {
             return next.run(request, extensions).await;
         };
-        if mark.seen.state.swap(SENT, Ordering::AcqRel) == SENT {
+        if !attempt.moves(FRESH, SENT) && !attempt.moves(ANSWERED, SENT) {
             let conflict = RetryConflict::new(ConflictKind::RepeatedAttempt);
             observe::conflict(&conflict, self.observer.as_ref());
-            mark.report.conflicted(conflict.clone());
+            if let Some(report) = extensions.get::<CallReport>() {
+                report.conflicted(conflict.clone());
+            }
             if self.ownership == RetryOwnership::Enforce {
-                mark.seen.stopped.store(true, Ordering::Release);
+                attempt.passage().stopped.store(true, Ordering::Release);
                 return Err(Error::middleware(conflict));
             }
         }
         let outcome = next.run(request, extensions).await;
         if outcome.as_ref().is_ok_and(|response| !invites_retry(response.status())) {
-            mark.seen.state.store(ANSWERED, Ordering::Release);
+            attempt.moves(SENT, ANSWERED);
         }
         outcome
     }

@@ -1,7 +1,6 @@
 //! Sealing an attempt: its request cannot be copied, so nothing below can send it twice.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -10,15 +9,16 @@ use http_body::{Frame, SizeHint};
 use reqwest::{Body, Request};
 use reqwest_middleware::Error;
 
-use super::{CallCell, ConflictKind, RetryConflict, Run};
+use super::{ConflictKind, RetryConflict, Run};
+use crate::observe::CallReport;
 
 /// Makes `request` one that cannot be copied: `try_clone()` returns `None`.
 ///
 /// The wire is unchanged. What it costs: 307 and 308 redirects of a request with a body are not followed, the replay of
 /// HTTP/2 requests that the server says it never looked at is lost, and inner layers see no `body.as_bytes()`.
 pub(crate) fn seal(request: &mut Request, run: &Run) -> Seal {
-    let touched = Touched(Arc::clone(&run.state));
-    touched.0.touched.store(false, Ordering::Relaxed);
+    let touched = Touched(run.call.clone());
+    touched.0.cell().touched.store(false, Ordering::Relaxed);
     let body = request.body_mut().take().unwrap_or_default();
     *request.body_mut() = Some(Body::wrap(SealedBody { body, touched: touched.clone() }));
     Seal { touched }
@@ -34,14 +34,14 @@ pub(crate) struct Seal {
 ///
 /// The body of an earlier attempt may be let go late and speak for the newest. That costs an explanation, no more.
 #[derive(Debug, Clone)]
-struct Touched(Arc<CallCell>);
+struct Touched(CallReport);
 
 impl Seal {
     /// Adds the conflict to an error of a layer that wanted a copy before anything was sent.
     pub(crate) fn explain(&self, error: Error) -> (Error, Option<RetryConflict>) {
         match error {
             Error::Middleware(error)
-                if !self.touched.0.touched.load(Ordering::Relaxed) && wants_a_copy(&error) =>
+                if !self.touched.0.cell().touched.load(Ordering::Relaxed) && wants_a_copy(&error) =>
             {
                 let conflict = RetryConflict::new(ConflictKind::CopiedAttempt);
                 (Error::Middleware(error.context(conflict.clone())), Some(conflict))
@@ -64,7 +64,7 @@ struct SealedBody {
 
 impl SealedBody {
     fn touch(&self) {
-        self.touched.0.touched.store(true, Ordering::Relaxed);
+        self.touched.0.cell().touched.store(true, Ordering::Relaxed);
     }
 }
 

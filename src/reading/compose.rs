@@ -1,59 +1,48 @@
 //! One response, one pass over its headers, and the rules by which the parts make a reading.
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
+use super::marks::{self, Marks};
+use super::names;
 use super::ratelimit::{self, Policies};
 use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
-use super::types::{Hint, HintKind, HintSource, NativeSpillOver, Terminal};
+use super::types::{Hint, HintKind, HintSource, Terminal};
 use super::value::{Advice, Clock};
 use super::vendor::Profile;
-use super::{MAX_LINES, Reading, names};
+use super::{MAX_LINES, Reading};
 use crate::units::{QuotaUnit, QuotaUnits};
 
-/// The longest request id and the longest spill-over mark that are kept, in bytes.
-const MAX_MARK: usize = 128;
-
-pub(super) fn read(
-    profile: &Profile,
-    status: StatusCode,
-    headers: &HeaderMap,
-    body: Option<&[u8]>,
-    received_at: SystemTime,
-) -> Reading {
+/// Completes a reading that has only its status and moment, in its place, for it is large to be moved.
+pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
+    let (status, received_at) = (reading.status, reading.received_at);
+    reading.throttled = matches!(status.as_u16(), 429 | 503 | 529);
     let clock = Clock::new(headers, received_at);
-    let refused = profile.inspects_body_of(status);
-    let mut fields = Fields::default();
+    let (mut fields, mut marks) = (Fields::default(), Marks::default());
     for (name, value) in headers {
-        fields.note(name, value, &clock, refused);
+        let text = name.as_str().as_bytes();
+        if let Some(field) = names::frequent_name(text) {
+            fields.buckets.note_frequent(field, name, value, &clock);
+        } else if names::may_be_limit(text) {
+            fields.note_limit(name, value, &clock);
+        } else if marks::may_be_mark(text) {
+            marks.note(name.as_str(), value, &mut reading.native_spill_over);
+        }
     }
     fields.policies.complete(&mut fields.buckets);
-
-    let mut reading = Reading {
-        status,
-        received_at,
-        throttled: matches!(status.as_u16(), 429 | 503 | 529),
-        hint: None,
-        exhausted: fields.buckets.spent(profile),
-        limits: ArrayVec::new(),
-        terminal: None,
-        backoff_floor: None,
-        request_id: fields.request_id.map(|(_, id)| id.clone()),
-        native_spill_over: fields.native_spill_over,
-    };
-    fields.buckets.state_limits(profile, &clock, &mut reading.limits);
-    if refused {
+    reading.request_id = marks.request_id().cloned();
+    reading.exhausted = fields.buckets.state_limits(profile, &clock, &mut reading.limits);
+    if profile.inspects_body_of(status) {
+        let waits = Waits::of(headers, &clock);
         let body = body.map(|body| Body::read(profile, body, received_at, &clock)).unwrap_or_default();
-        let refusal =
-            Refusal { profile, status, headers, waits: &fields.waits, buckets: &fields.buckets, body };
-        refusal.judge(&mut reading, &clock);
+        let refusal = Refusal { profile, status, headers, waits: &waits, buckets: &fields.buckets, body };
+        refusal.judge(reading, &clock);
     }
-    reading
 }
 
 /// What the pass over the headers finds.
@@ -61,86 +50,20 @@ pub(super) fn read(
 struct Fields<'h> {
     buckets: Buckets<'h>,
     policies: Policies,
-    waits: Waits<'h>,
     structured: usize,
-    request_id: Option<(usize, &'h HeaderValue)>,
-    native_spill_over: Option<NativeSpillOver>,
 }
-
-/// The names of request ids, the first ones preferred: an edge adds its own beside the service's.
-const REQUEST_IDS: [&str; 11] = [
-    "x-request-id",
-    "request-id",
-    "apim-request-id",
-    "x-ms-request-id",
-    "x-amzn-requestid",
-    "x-amz-request-id",
-    "x-github-request-id",
-    "x-shopify-request-id",
-    "x-correlation-id",
-    "x-trace-id",
-    "cf-ray",
-];
 
 impl<'h> Fields<'h> {
-    fn note(&mut self, name: &'h HeaderName, value: &'h HeaderValue, clock: &Clock<'_>, refused: bool) {
-        let text = name.as_str();
-        if names::may_be_limit(text) {
-            if text.ends_with("ratelimit") || text.ends_with("ratelimit-policy") {
-                if self.structured < MAX_LINES
-                    && ratelimit::note(name, value, clock, &mut self.buckets, &mut self.policies)
-                {
-                    self.structured = self.structured.saturating_add(1);
-                }
-            } else {
-                self.buckets.note(name, value, clock);
-            }
-        }
-        if refused {
-            self.waits.note(name, value, clock);
-        }
-        match text.as_bytes() {
-            [b'x', b'-', b'm', b's', b'-', ..] if text.contains("spill") => self.note_spill_over(text, value),
-            _ => {}
-        }
-        if (text.ends_with("id") || text == "cf-ray")
-            && self.request_id.is_none_or(|(known, _)| known > 0)
-            && let Some(rank) = REQUEST_IDS.iter().position(|id| *id == text)
-            && self.request_id.is_none_or(|(known, _)| rank < known)
-            && mark(value).is_some()
+    #[inline(never)]
+    fn note_limit(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+        if !names::may_be_structured(name.as_str().as_bytes()) {
+            self.buckets.note_unusual(None, name, value, clock);
+        } else if self.structured < MAX_LINES
+            && ratelimit::note(name, value, clock, &mut self.buckets, &mut self.policies)
         {
-            self.request_id = Some((rank, value));
+            self.structured = self.structured.saturating_add(1);
         }
     }
-
-    /// <https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management>
-    fn note_spill_over(&mut self, name: &str, value: &HeaderValue) {
-        let known = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
-        match name {
-            "x-ms-spillover-from-deployment" => {
-                let from = mark(value).map(str::to_owned);
-                self.native_spill_over.get_or_insert_with(known).from_deployment = from;
-            }
-            "x-ms-spillover-error" => {
-                let error = mark(value).map(str::to_owned);
-                self.native_spill_over.get_or_insert_with(known).error = error;
-            }
-            "x-ms-is-spilled-over" => {
-                let spilled_over = value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true");
-                // `false` is on every response and marks nothing.
-                if spilled_over {
-                    self.native_spill_over.get_or_insert_with(known).spilled_over = true;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// A value that is short and printable enough to be kept and logged.
-fn mark(value: &HeaderValue) -> Option<&str> {
-    let printable = |text: &&str| !text.is_empty() && text.len() <= MAX_MARK && !text.contains('\t');
-    value.to_str().ok().map(str::trim).filter(printable)
 }
 
 /// A response that may be a refusal for want of capacity.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::value::{Advice, BareUnit, Clock, Stated, is_weekday, timespan};
 
@@ -53,6 +53,15 @@ fn place(name: &str) -> Option<(Place, BareUnit)> {
 }
 
 impl<'h> Waits<'h> {
+    /// The explicit waits among some headers.
+    pub(super) fn of(headers: &'h HeaderMap, clock: &Clock<'_>) -> Self {
+        let mut waits = Self::default();
+        for (name, value) in headers {
+            waits.note(name, value, clock);
+        }
+        waits
+    }
+
     /// Takes in one field line; of several the longest valid wait counts.
     pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
         let Some((place, unit)) = place(name.as_str()) else { return };
@@ -132,8 +141,6 @@ fn split_member(value: &[u8], from: usize) -> (&[u8], Option<&[u8]>) {
 mod tests {
     use std::time::SystemTime;
 
-    use http::HeaderMap;
-
     use super::*;
 
     fn choose(fields: &[(&'static str, &str)]) -> Option<(u128, String)> {
@@ -143,10 +150,7 @@ mod tests {
         }
         let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_559_559_600)).unwrap();
         let clock = Clock::new(&headers, now);
-        let mut waits = Waits::default();
-        for (name, value) in &headers {
-            waits.note(name, value, &clock);
-        }
+        let waits = Waits::of(&headers, &clock);
         waits.choose().map(|(advice, name)| (advice.wait.as_millis(), name.to_string()))
     }
 

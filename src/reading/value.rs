@@ -15,7 +15,7 @@ use http::header::{AGE, DATE};
 
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal, plain_count, scan_decimal};
+pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -51,11 +51,19 @@ impl Stated {
         (delay <= MAX_DELAY).then_some(Self::Delay(delay))
     }
 
+    /// The same of a number that fits into a machine word.
+    fn delay_of(nanos: u64) -> Option<Self> {
+        const LONGEST: u64 = MAX_DELAY.as_secs().wrapping_mul(1_000_000_000);
+        // Rounded up by adding, which cannot overflow here; asking for a remainder takes twice as long.
+        let rounded_up = || nanos.wrapping_add(999_999) / 1_000_000;
+        (nanos <= LONGEST).then(|| Self::Delay(Duration::from_millis(rounded_up())))
+    }
+
     /// An instant as nanoseconds since the epoch.
     fn at(nanos: u128) -> Option<Self> {
-        let secs = u64::try_from(nanos.checked_div(NANOS_PER_SEC)?).ok()?;
-        let subsec = u32::try_from(nanos.checked_rem(NANOS_PER_SEC)?).ok()?;
-        let since = Duration::new(secs, subsec);
+        let secs = quotient(nanos, 1_000_000_000);
+        let subsec = u32::try_from(nanos.checked_sub(secs.checked_mul(NANOS_PER_SEC)?)?).ok()?;
+        let since = Duration::new(u64::try_from(secs).ok()?, subsec);
         if since > LATEST {
             return None;
         }
@@ -80,12 +88,7 @@ impl Stated {
             1_000_000_000_000_000_000..100_000_000_000_000_000_000 => 1_000_000_000,
             _ => return None,
         };
-        Self::at(scaled.checked_div(divisor)?)
-    }
-
-    /// A duration in Go's notation, of which the first number has been read already.
-    pub(super) fn go(first: (Decimal, &[u8])) -> Option<Self> {
-        duration::go_from(first).and_then(Self::delay)
+        Self::at(quotient(scaled, divisor))
     }
 
     /// Reads any of the grammars.
@@ -94,15 +97,55 @@ impl Stated {
         if value.len() > MAX_VALUE {
             return None;
         }
-        match value.first()? {
-            b'0'..=b'9' | b'.' => match scan_decimal(value)? {
-                (number, []) => Self::number(number, unit),
-                first => Self::go(first).or_else(|| date::rfc3339(value).and_then(Self::at)),
-            },
-            b'P' | b'p' => duration::iso8601(value).and_then(Self::delay),
-            b'A'..=b'Z' | b'a'..=b'z' => date::http_date(value, received_at).and_then(Self::at),
-            _ => None,
+        match Value::read(value, received_at)? {
+            Value::Bare(number) => Self::number(number, unit),
+            Value::Stated(stated) => Some(stated),
         }
+    }
+}
+
+/// What a value says before the unit of bare numbers is known.
+pub(super) enum Value {
+    Bare(Decimal),
+    Stated(Stated),
+}
+
+impl Value {
+    /// Reads any of the grammars. The usual way is merged into its callers, so that no large value is handed over.
+    #[inline(always)]
+    pub(super) fn read(value: &[u8], received_at: SystemTime) -> Option<Self> {
+        Self::read_usual(value).or_else(|| Self::read_unusual(value.trim_ascii(), received_at))
+    }
+
+    /// A short number, a Go duration of short numbers; `None` also where the general way has to decide.
+    #[inline(always)]
+    fn read_usual(value: &[u8]) -> Option<Self> {
+        // Of all grammars that begin with a digit only an instant has a hyphen there.
+        if matches!(value, [_, _, _, _, b'-', ..]) {
+            return None;
+        }
+        match duration::go_usual(value)? {
+            (number, true) => Some(Self::Bare(Decimal::of_nanos(number))),
+            (nanos, false) => Stated::delay_of(nanos).map(Self::Stated),
+        }
+    }
+
+    #[inline(never)]
+    fn read_unusual(value: &[u8], received_at: SystemTime) -> Option<Self> {
+        let short = value.len() <= MAX_VALUE;
+        let stated = match value {
+            [b'0'..=b'9', _, _, _, b'-', ..] if short => date::rfc3339(value).and_then(Stated::at),
+            [b'0'..=b'9' | b'.', ..] => match scan_decimal(value)? {
+                (number, []) => return Some(Self::Bare(number)),
+                first => duration::go_from(first).and_then(Stated::delay),
+            },
+            [b'P' | b'p', ..] if short => duration::iso8601(value).and_then(Stated::delay),
+            [b'A'..=b'Z' | b'a'..=b'z', ..] if short => {
+                date::http_date(value, received_at).and_then(Stated::at)
+            }
+            _ => None,
+        };
+        stated.map(Self::Stated)
     }
 }
 
@@ -169,7 +212,9 @@ impl<'h> Clock<'h> {
             Stated::Delay(wait) => Some(Advice { wait, at: None }),
             Stated::At(at) => {
                 let ahead = at.duration_since(self.server_now()).unwrap_or(Duration::ZERO);
-                Some(Advice { wait: whole_millis(ahead.as_nanos())?, at: Some(at) })
+                let millis = u64::from(ahead.subsec_nanos().div_ceil(1_000_000));
+                let wait = Duration::from_secs(ahead.as_secs()).checked_add(Duration::from_millis(millis))?;
+                Some(Advice { wait, at: Some(at) })
             }
         }
     }

@@ -45,10 +45,25 @@ pub struct Profile {
     pub(super) spent_window_is_wait: bool,
     /// Whether a limit per day whose name says nothing else is a long-lived quota, reset at an unknown moment.
     pub(super) daily_is_quota: bool,
-    /// Whether limits are counted per model, which the `model` field of the request's body names.
-    pub(crate) limits_by_model: bool,
+    /// What limits are counted by, beyond endpoint and credential.
+    pub(crate) counted_by: CountedBy,
     /// The least wait that the documentation asks for where a response advises none.
     pub(super) backoff_floor: Option<Duration>,
+}
+
+/// What a vendor counts limits by, beyond endpoint and credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedBy {
+    /// Nothing else: one set of limits for all.
+    Account,
+    /// The model, which the `model` field of the request's body names.
+    Model,
+    /// What the segment of the path behind this one names.
+    Segment(&'static str),
+    /// Groups of routes, by how their paths begin; the first match counts, and all others share one set of limits.
+    Routes(&'static [(&'static str, &'static str)]),
+    /// Each route by itself.
+    EachRoute,
 }
 
 /// How a reset without a unit is meant where it is not an epoch.
@@ -93,9 +108,12 @@ impl Profile {
 
     /// Whether the body of a response with this status can say more than its headers.
     #[must_use]
+    #[inline]
     pub fn inspects_body_of(&self, status: StatusCode) -> bool {
-        matches!(status.as_u16(), 402 | 413 | 429 | 503 | 529)
-            || self.extra_statuses.contains(&status.as_u16())
+        let status = status.as_u16();
+        // Refusals are errors, and most responses are none.
+        status >= 400
+            && (matches!(status, 402 | 413 | 429 | 503 | 529) || self.extra_statuses.contains(&status))
     }
 
     pub(super) fn is_terminal_code(&self, code: &str) -> bool {
@@ -178,6 +196,7 @@ mod tests {
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "each name once");
         for profile in table::VENDORS.iter().chain([Profile::standard()]) {
+            assert!(profile.extra_statuses.iter().all(|status| *status >= 400), "{}", profile.name);
             let codes = profile
                 .units_by_code
                 .iter()

@@ -45,6 +45,24 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
 }
 
 #[test]
+fn a_remembered_origin_is_not_the_beginning_of_another() {
+    let scopes = RecentScopes::default();
+    let profile = Profile::standard();
+    for _ in 0..2 {
+        for url in [
+            "https://api.example",
+            "https://api.example.org/v1",
+            "https://api.example:8443/v1",
+            "https://api.example?x=/y#/z",
+            "https://api.example.org:8443/",
+        ] {
+            let request = request(url);
+            assert_eq!(scopes.scope_of(&request, profile), Parts::of(&request, profile).key(), "{url}");
+        }
+    }
+}
+
+#[test]
 fn each_credential_header_counts() {
     let base = request("https://api.example/");
     for name in CREDENTIAL_HEADERS {
@@ -69,6 +87,60 @@ fn the_model_field_counts_where_the_vendor_limits_by_model() {
     assert_ne!(with("a", openai), with("b", openai));
     assert_eq!(with("a", openai).label_str(), Some("a"));
     assert_eq!(with("a", Profile::standard()), with("b", Profile::standard()));
+}
+
+#[test]
+fn a_model_is_found_at_the_start_of_a_body_of_any_length() {
+    let long = "x".repeat(2 * LONGEST_SEARCH);
+    for start in [r#"{"model":"#, r#"{"n":1, "model": "#] {
+        let mut request = request("https://api.example/v1/chat");
+        *request.body_mut() = Some(format!(r#"{start}"large","prompt":"{long}"}}"#).into());
+        assert_eq!(Parts::of(&request, Profile::named("openai")).label.as_deref(), Some("large"));
+    }
+}
+
+#[test]
+fn routes_with_limits_of_their_own_are_scopes_of_their_own() {
+    let label = |vendor: &str, path: &str| {
+        let request = request(&format!("https://api.example{path}"));
+        Parts::of(&request, Profile::named(vendor)).key().label_str().map(str::to_owned)
+    };
+    for (vendor, path, expected) in [
+        ("github", "/repos/a/search/issues", None),
+        ("github", "/user", None),
+        ("github", "/search/issues?q=x", Some("search")),
+        ("github", "/search/code?q=x", Some("code_search")),
+        ("github", "/graphql", Some("graphql")),
+        ("github", "/api/v3/search/issues", Some("search")),
+        ("slack", "/api/chat.postMessage", Some("/api/chat.postMessage")),
+        ("slack", "/api/users.list?cursor=1", Some("/api/users.list")),
+        ("twitter", "/2/tweets/1460323737035677698/liking_users", Some("/2/tweets/:id/liking_users")),
+        ("twitter", "/2/users/12/tweets?max=5", Some("/2/users/:id/tweets")),
+        (
+            "aws-bedrock",
+            "/model/anthropic.claude-3-haiku-v1:0/converse",
+            Some("anthropic.claude-3-haiku-v1:0"),
+        ),
+        ("aws-bedrock", "/model/", None),
+        ("databricks", "/serving-endpoints/llama/invocations", Some("llama")),
+        ("stripe", "/v1/charges", None),
+    ] {
+        assert_eq!(label(vendor, path).as_deref(), expected, "{vendor} {path}");
+    }
+}
+
+#[test]
+fn signatures_of_one_key_share_a_scope() {
+    let signed = |key: &str, signature: &str| {
+        let mut request = request("https://bedrock-runtime.us-east-1.amazonaws.com/model/m/invoke");
+        let value = format!(
+            "AWS4-HMAC-SHA256 Credential={key}/20261130/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature={signature}"
+        );
+        request.headers_mut().insert("authorization", value.parse().unwrap());
+        scope(&request)
+    };
+    assert_eq!(signed("one", "5d67"), signed("one", "aeb1"));
+    assert_ne!(signed("one", "5d67"), signed("other", "5d67"));
 }
 
 #[test]

@@ -6,16 +6,17 @@
 
 #![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 #![allow(
-    clippy::as_conversions,
-    clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
     clippy::expect_used,
     reason = "a model with numbers of its own; where it is wrong the test shall fail"
 )]
 
+mod bucket;
+mod oracle;
 mod random;
 mod scenario;
 mod server;
+mod tenant;
 mod ways;
 
 use std::future::Future;
@@ -27,12 +28,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 pub(crate) use random::Random;
 pub(crate) use scenario::{Advice, Figures, Scenario, ServerKind};
-pub(crate) use server::Stated;
-use server::{Answer, Server};
+pub(crate) use server::{Answer, Server, Stated};
+use tenant::{Tenant, Unseen};
 pub(crate) use ways::{Oracle, granted};
-
-/// One-way delay of the network.
-pub(crate) const ONE_WAY: Duration = Duration::from_millis(25);
 
 /// One call of a caller's.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +49,12 @@ pub(crate) trait Way: Send + Sync + 'static {
     fn call(&self, world: &World, call: Call) -> impl Future<Output = bool> + Send;
 }
 
+impl<W: Way> Way for Arc<W> {
+    async fn call(&self, world: &World, call: Call) -> bool {
+        W::call(self, world, call).await
+    }
+}
+
 #[derive(Default, Debug)]
 struct Tally {
     latencies: Vec<f64>,
@@ -66,6 +70,7 @@ pub(crate) struct World {
     pub(crate) start: Instant,
     server: Mutex<Server>,
     tally: Mutex<Tally>,
+    wobble: Mutex<Random>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,7 +102,7 @@ pub(crate) fn average(
     Figures::mean(&runs)
 }
 
-/// Runs a scenario in which every process calls in the way that `way` makes for it.
+/// Runs a scenario, in virtual time, in which every process calls in the way that `way` makes for it.
 pub(crate) fn play<W: Way>(scenario: Scenario, way: impl Fn(&Arc<World>, usize) -> W) -> Arc<World> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -105,34 +110,8 @@ pub(crate) fn play<W: Way>(scenario: Scenario, way: impl Fn(&Arc<World>, usize) 
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let start = Instant::now();
-        let world = Arc::new(World {
-            scenario,
-            start,
-            server: Mutex::new(Server::new(scenario, start)),
-            tally: Mutex::default(),
-        });
-        let ways: Vec<Arc<W>> =
-            (0..scenario.processes).map(|process| Arc::new(way(&world, process))).collect();
-        let mut workers = tokio::task::JoinSet::new();
-        let jobs = Arc::new(Mutex::new(if scenario.is_batch() { jobs(&scenario) } else { Vec::new() }));
-        for worker in 0..scenario.callers {
-            let (world, way) = (Arc::clone(&world), Arc::clone(&ways[worker % scenario.processes]));
-            if scenario.is_batch() {
-                workers.spawn(world.work_off(way, Arc::clone(&jobs)));
-            } else {
-                workers.spawn(world.work(way, worker as u64));
-            }
-        }
-        if scenario.is_batch() {
-            while workers.join_next().await.is_some() {}
-        } else {
-            if scenario.tenant > 0.0 {
-                workers.spawn(Arc::clone(&world).unseen());
-            }
-            sleep_until(start + Duration::from_secs_f64(scenario.warm_up + scenario.seconds)).await;
-            workers.shutdown().await;
-        }
+        let world = World::new(scenario);
+        world.run(way).await;
         world
     })
 }
@@ -151,15 +130,49 @@ fn jobs(scenario: &Scenario) -> Vec<f64> {
 }
 
 impl World {
+    /// A server that nobody has called yet, and whose time starts now.
+    pub(crate) fn new(scenario: Scenario) -> Arc<Self> {
+        let start = Instant::now();
+        let server = Mutex::new(Server::new(scenario, start));
+        let wobble = Mutex::new(Random::new(scenario.wobble.1, 8_000_000));
+        Arc::new(Self { scenario, start, server, tally: Mutex::default(), wobble })
+    }
+
+    /// Lets the callers call until the time is over, by the clock of the runtime; calls that are still open then are
+    /// dropped.
+    pub(crate) async fn run<W: Way>(self: &Arc<Self>, way: impl Fn(&Arc<Self>, usize) -> W) {
+        let Scenario { callers, processes, warm_up, seconds, tenant, .. } = self.scenario;
+        let ways: Vec<Arc<W>> = (0..processes).map(|process| Arc::new(way(self, process))).collect();
+        let mut workers = tokio::task::JoinSet::new();
+        if self.scenario.is_batch() {
+            let jobs = Arc::new(Mutex::new(jobs(&self.scenario)));
+            for worker in 0..callers {
+                workers.spawn(
+                    Arc::clone(self).work_off(Arc::clone(&ways[worker % processes]), Arc::clone(&jobs)),
+                );
+            }
+            while workers.join_next().await.is_some() {}
+            return;
+        }
+        for worker in 0..callers {
+            workers.spawn(Arc::clone(self).work(Arc::clone(&ways[worker % processes]), worker as u64));
+        }
+        if tenant > 0.0 {
+            workers.spawn(Arc::clone(self).unseen());
+        }
+        sleep_until(self.start + Duration::from_secs_f64(warm_up + seconds)).await;
+        workers.shutdown().await;
+    }
+
     fn server(&self) -> MutexGuard<'_, Server> {
         self.server.lock().expect("server")
     }
 
     /// A caller that thinks, calls, and repeats.
     async fn work(self: Arc<Self>, way: Arc<impl Way>, worker: u64) {
-        let Scenario { callers, capacity, load, seed, server, .. } = self.scenario;
+        let Scenario { callers, capacity, load, seed, server, one_way, .. } = self.scenario;
         let mut random = Random::new(seed, worker);
-        let think = callers as f64 * 2000.0 / (load * capacity) - (0.05 + 0.7);
+        let think = callers as f64 * 2000.0 / (load * capacity) - (2.0 * one_way + 0.7);
         sleep(Duration::from_secs_f64(random.uniform() * (think + 0.75))).await;
         loop {
             sleep(Duration::from_secs_f64(random.exponential(think))).await;
@@ -183,11 +196,9 @@ impl World {
 
     /// Somebody who takes a part of the capacity and is never seen.
     async fn unseen(self: Arc<Self>) {
-        let Scenario { capacity, tenant, seed, .. } = self.scenario;
-        let mut random = Random::new(seed, 7_000_000);
-        loop {
-            sleep(Duration::from_secs_f64(random.exponential(2000.0 / (tenant * capacity)))).await;
-            self.server().arrive_unseen(random.size());
+        for Unseen { at, cost } in Tenant::new(&self.scenario) {
+            sleep_until(self.start + Duration::from_secs_f64(at)).await;
+            self.server().arrive_unseen(cost);
         }
     }
 
@@ -209,11 +220,12 @@ impl World {
     /// One call over the network, until the head of its response; and how long the body will take.
     pub(crate) async fn send(&self, call: &Call) -> (Result<Option<Stated>, Option<Duration>>, Duration) {
         let sent = Instant::now();
-        sleep(ONE_WAY).await;
+        let one_way = Duration::from_secs_f64(self.scenario.one_way);
+        sleep(one_way + self.wobble()).await;
         let answer = self.server().arrive(call.size);
         match answer {
             Answer::Refused(advice) => {
-                sleep(ONE_WAY).await;
+                sleep(one_way).await;
                 (Err(advice), Duration::ZERO)
             }
             Answer::Taken(stated) => {
@@ -221,10 +233,16 @@ impl World {
                     let added = (sent - call.start).as_secs_f64();
                     self.tally.lock().expect("tally").latencies.push(added);
                 }
-                sleep(Duration::from_millis(300) + ONE_WAY).await;
+                sleep(Duration::from_millis(300) + one_way).await;
                 (Ok(stated), Duration::from_secs_f64(call.size / 5000.0))
             }
         }
+    }
+
+    fn wobble(&self) -> Duration {
+        let most = self.scenario.wobble.0;
+        let draw = if most > 0.0 { self.wobble.lock().expect("wobble").uniform() } else { 0.0 };
+        Duration::from_secs_f64(most * draw)
     }
 
     fn measures(&self) -> bool {

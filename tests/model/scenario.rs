@@ -20,7 +20,16 @@ pub(crate) struct Scenario {
     pub(crate) step: f64,
     /// The share of the capacity that somebody unseen takes.
     pub(crate) tenant: f64,
+    /// What the server sets aside for a call, as a multiple of its cost; the excess is given back at the call's end.
+    pub(crate) reserve: f64,
+    /// Seconds of capacity that a leaky bucket holds.
+    pub(crate) depth: f64,
+    /// Seconds on the network, one way.
+    pub(crate) one_way: f64,
     pub(crate) server: ServerKind,
+    /// By how many seconds at most the way to the server is longer for one request than for another, and the seed of
+    /// that; the calls are those of `seed`.
+    pub(crate) wobble: (f64, u64),
     /// Whether every arrival at the server is kept.
     pub(crate) traced: bool,
     pub(crate) seed: u64,
@@ -55,10 +64,34 @@ impl Scenario {
             advice: Advice::Exact,
             step: 1.0,
             tenant: 0.0,
+            reserve: 1.0,
+            depth: 5.0,
+            one_way: 0.025,
             server: ServerKind::Leaky,
+            wobble: (0.0, 0),
             traced: false,
             seed,
         }
+    }
+
+    /// Tokens a second at a moment, in seconds from the start.
+    pub(super) fn capacity_at(&self, at: f64) -> f64 {
+        let [from, to] = self.changes();
+        if (from..to).contains(&at) { self.step * self.capacity } else { self.capacity }
+    }
+
+    /// When the capacity changes, and when it is as before.
+    pub(super) fn changes(&self) -> [f64; 2] {
+        [self.warm_up + self.seconds / 3.0, self.warm_up + 2.0 * self.seconds / 3.0]
+    }
+
+    /// The tokens that the server's bucket holds.
+    pub(super) fn bucket(&self) -> f64 {
+        let depth = match self.server {
+            ServerKind::Leaky => self.depth,
+            ServerKind::Headers => 60.0,
+        };
+        depth * self.capacity
     }
 
     pub(crate) fn is_batch(&self) -> bool {

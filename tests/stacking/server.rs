@@ -1,21 +1,13 @@
-//! A small HTTP/1 server on loopback that counts what reaches it.
+//! Replies in the words of the stacks, from the server on loopback, which counts what reaches it.
 
-use std::sync::{Arc, Mutex};
+#[path = "../support/server.rs"]
+mod wire;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
-/// One request as the server saw it.
-#[derive(Debug, Clone)]
-pub(crate) struct Hit {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
+pub(crate) use wire::Arrived as Hit;
 
 /// What the server answers.
 #[derive(Debug, Clone)]
@@ -56,39 +48,25 @@ impl Reply {
     }
 }
 
-type Script = dyn Fn(usize, &Hit) -> Option<Reply> + Send + Sync;
-
 /// The server; it ends when dropped.
 pub(crate) struct Server {
-    url: String,
-    hits: Arc<Mutex<Vec<Hit>>>,
+    server: wire::Server,
     ignored: Arc<Notify>,
-    _connections: JoinSet<()>,
 }
 
 impl Server {
     /// Answers by a script that is given the number of the request, from 0; never answers where it says `None`.
     pub(crate) async fn new(script: impl Fn(usize, &Hit) -> Option<Reply> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let hits: Arc<Mutex<Vec<Hit>>> = Arc::default();
-        let script: Arc<Script> = Arc::new(script);
-        let mut accepting = JoinSet::new();
-        let seen = Arc::clone(&hits);
         let ignored: Arc<Notify> = Arc::default();
         let ignoring = Arc::clone(&ignored);
-        accepting.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(
-                    stream,
-                    Arc::clone(&script),
-                    Arc::clone(&seen),
-                    Arc::clone(&ignoring),
-                ));
+        let server = wire::Server::start(move |number, hit| match script(number, hit) {
+            Some(reply) => wire::Reply::Whole(reply.wire().into_bytes()),
+            None => {
+                ignoring.notify_one();
+                wire::Reply::ThenHang(Vec::new())
             }
         });
-        Self { url, hits, ignored, _connections: accepting }
+        Self { server: server.await, ignored }
     }
 
     /// Gives the same answer for ever; `/302` and `/307` redirect to it.
@@ -104,11 +82,12 @@ impl Server {
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.url)
+        let (origin, _) = self.server.url.split_once("/v1/").unwrap();
+        format!("{origin}{path}")
     }
 
     pub(crate) fn hits(&self) -> Vec<Hit> {
-        self.hits.lock().unwrap().clone()
+        self.server.arrived()
     }
 
     /// Is told at each request that will not be answered.
@@ -119,70 +98,5 @@ impl Server {
     /// How many requests came that were not redirected.
     pub(crate) fn count(&self) -> usize {
         self.hits().iter().filter(|hit| !hit.path.starts_with("/30")).count()
-    }
-}
-
-async fn serve(mut stream: TcpStream, script: Arc<Script>, hits: Arc<Mutex<Vec<Hit>>>, ignored: Arc<Notify>) {
-    let mut buffer = Vec::new();
-    while let Some(hit) = read_request(&mut stream, &mut buffer).await {
-        let number = {
-            let mut hits = hits.lock().unwrap();
-            hits.push(hit.clone());
-            hits.len() - 1
-        };
-        match script(number, &hit) {
-            Some(reply) => {
-                if stream.write_all(reply.wire().as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-            None => {
-                ignored.notify_one();
-                std::future::pending().await
-            }
-        }
-    }
-}
-
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Hit> {
-    let end = read_until(stream, buffer, b"\r\n\r\n", 0).await?;
-    let head = String::from_utf8(buffer[..end].to_vec()).ok()?;
-    let mut lines = head.split("\r\n");
-    let mut first = lines.next()?.split(' ');
-    let method = first.next()?.parse().ok()?;
-    let path = first.next()?.to_owned();
-    let mut headers = HeaderMap::new();
-    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
-        headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_str(value).ok()?);
-    }
-    let (body, rest) = if headers.contains_key("transfer-encoding") {
-        let stop = read_until(stream, buffer, b"0\r\n\r\n", end + 4).await?;
-        (end + 4..stop, stop + 5)
-    } else {
-        let length =
-            headers.get("content-length").map_or(0, |length| length.to_str().unwrap().parse().unwrap());
-        let stop = end + 4 + length;
-        while buffer.len() < stop {
-            if stream.read_buf(buffer).await.ok()? == 0 {
-                return None;
-            }
-        }
-        (end + 4..stop, stop)
-    };
-    let body = buffer[body].to_vec();
-    buffer.drain(..rest);
-    Some(Hit { method, path, headers, body })
-}
-
-/// Reads until `mark` has come, and says where it begins.
-async fn read_until(stream: &mut TcpStream, buffer: &mut Vec<u8>, mark: &[u8], from: usize) -> Option<usize> {
-    loop {
-        let found = buffer.get(from..)?.windows(mark.len()).position(|window| window == mark);
-        if let Some(found) = found {
-            return Some(from + found);
-        }
-        if stream.read_buf(buffer).await.ok()? == 0 {
-            return None;
-        }
     }
 }

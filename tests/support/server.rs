@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -26,20 +27,22 @@ pub enum Reply {
 pub struct Arrived {
     /// The connection that it came on, counted from 1.
     pub connection: usize,
-    /// Request line and headers, in lower case.
-    pub head: String,
+    pub method: Method,
+    /// With the query.
+    pub path: String,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
 impl Arrived {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
 type Script = dyn Fn(usize, &Arrived) -> Reply + Send + Sync;
 
-/// The server; closes all of its connections when dropped.
+/// A server; it closes all of its connections when dropped.
 pub struct Server {
     pub url: String,
     connections: Arc<AtomicUsize>,
@@ -132,9 +135,8 @@ async fn receive(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize
             return None;
         }
     };
-    let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
+    let mut request = parse(connection, &String::from_utf8_lossy(&buffer[..end])).unwrap();
     buffer.drain(..end + 4);
-    let mut request = Arrived { connection, head, body: Vec::new() };
     let length = request.header("content-length").map(|length| length.parse::<usize>().unwrap());
     let chunked = request.header("transfer-encoding") == Some("chunked");
     loop {
@@ -150,6 +152,18 @@ async fn receive(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize
             return None;
         }
     }
+}
+
+/// Request line and headers.
+fn parse(connection: usize, head: &str) -> Option<Arrived> {
+    let mut lines = head.split("\r\n");
+    let mut first = lines.next()?.split(' ');
+    let (method, path) = (first.next()?.parse().ok()?, first.next()?.to_owned());
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_str(value).ok()?);
+    }
+    Some(Arrived { connection, method, path, headers, body: Vec::new() })
 }
 
 /// A whole response with a length.

@@ -7,7 +7,7 @@ use super::super::names;
 use super::super::reset::Buckets;
 use super::super::retry_after::Waits;
 use super::super::types::HintKind;
-use super::super::value::{Advice, BareUnit};
+use super::super::value::{Advice, BareUnit, Decimal, Stated, decimal, json_decimal};
 use super::{MAX_ELEMENTS, Path, Walk};
 use crate::units::{QuotaUnit, QuotaUnits};
 
@@ -33,6 +33,16 @@ pub(in crate::reading) struct BodyAdvice {
     pub(in crate::reading) kind: HintKind,
     pub(in crate::reading) path: String,
     rank: Rank,
+}
+
+/// A number of any notation that JSON has, or one in a string, as protobuf prints its long ones. It is read from its own
+/// text, which keeps what a float would lose.
+fn decimal_of(value: &Value) -> Option<Decimal> {
+    match value {
+        Value::Number(number) => json_decimal(number.to_string().as_bytes()),
+        Value::String(text) => decimal(text.as_bytes()),
+        _ => None,
+    }
 }
 
 impl Walk<'_> {
@@ -80,21 +90,19 @@ impl Walk<'_> {
     }
 
     fn advice(&self, value: &Value, unit: BareUnit) -> Option<Advice> {
+        let number = |number| Stated::number(number, unit).and_then(|stated| self.clock.advice(stated));
         match value {
-            // The number's own text keeps what a float would lose.
-            Value::Number(number) => self.clock.read(number.to_string().as_bytes(), unit),
+            Value::Number(_) => decimal_of(value).and_then(number),
             Value::String(text) => self.clock.read(text.as_bytes(), unit),
-            // A protobuf duration that was not printed by the JSON mapping.
+            // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one out.
             Value::Object(duration) => {
-                let part = |key: &str| {
-                    duration.get(key).and_then(|part| match part {
-                        Value::String(text) => text.parse::<u64>().ok(),
-                        part => part.as_u64(),
-                    })
+                let part = |key: &str| duration.get(key).map(decimal_of);
+                let total = match (part("seconds"), part("nanos")) {
+                    (Some(seconds), Some(nanos)) => seconds?.plus_billionths(nanos?)?,
+                    (Some(seconds), None) => seconds?,
+                    (None, nanos) => Decimal::ZERO.plus_billionths(nanos??)?,
                 };
-                let nanos = part("nanos").and_then(|nanos| u32::try_from(nanos).ok()).unwrap_or(0);
-                let text = format!("{}.{nanos:09}", part("seconds").or_else(|| part("nanos").map(|_| 0))?);
-                self.clock.read(text.as_bytes(), BareUnit::Seconds)
+                self.clock.advice(Stated::number(total, BareUnit::Seconds)?)
             }
             _ => None,
         }
@@ -130,13 +138,16 @@ impl Walk<'_> {
                 headers.append(name, value);
             }
         }
-        let (mut buckets, mut waits) = (Buckets::default(), Waits::default());
+        let mut buckets = Buckets::default();
         for (name, value) in &headers {
-            if names::may_be_limit(name.as_str()) {
-                buckets.note(name, value, self.clock);
+            let text = name.as_str().as_bytes();
+            if let Some(field) = names::frequent_name(text) {
+                buckets.note_frequent(field, name, value, self.clock);
+            } else if names::may_be_limit(text) {
+                buckets.note_unusual(None, name, value, self.clock);
             }
-            waits.note(name, value, self.clock);
         }
+        let waits = Waits::of(&headers, self.clock);
         let summary = buckets.summary(self.profile, self.clock, &[]);
         self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
         if let Some((advice, name)) = waits.choose() {

@@ -126,3 +126,55 @@ fn deep_and_wide_bodies_are_bounded() {
     assert_eq!(advice(&nested), None);
     assert_eq!(advice(&serde_json::json!({ "message": "wait ".repeat(13_000) }).to_string()), None);
 }
+
+#[test]
+fn numbers_in_every_notation_of_json() {
+    for (number, wait) in [
+        ("1e2", Some(100_000)),
+        ("1.5E3", Some(1_500_000)),
+        ("1e-7", Some(1)),
+        ("2.5e-1", Some(250)),
+        ("12E-1", Some(1_200)),
+        ("0e5", Some(0)),
+        ("1767225607e0", Some(7_000)),
+        ("1.767225607E9", Some(7_000)),
+        ("1.767225607e18", Some(7_000)),
+        ("1e300", None),
+        ("-1e2", None),
+        ("-0", None),
+        ("1e400", None),
+    ] {
+        for key in ["retry_after", "retryDelay", "resets_in_seconds"] {
+            let read = advice(&format!("{{\"{key}\":{number}}}")).map(|(wait, _)| wait);
+            assert_eq!(read, wait, "{key} {number}");
+        }
+        let in_millis = advice(&format!("{{\"retry_after_ms\":{number}}}")).map(|(wait, _)| wait);
+        assert!(wait.is_some() || in_millis.is_none(), "retry_after_ms {number}");
+    }
+    assert_eq!(advice(r#"{"retry_after_ms":1e2}"#).unwrap().0, 100);
+    assert_eq!(advice(r#"{"retry_after_ms":1.5E3}"#).unwrap().0, 1_500);
+    // In strings the grammars of the headers hold, which have no exponents.
+    assert_eq!(advice(r#"{"retry_after":"1e2"}"#), None);
+    assert_eq!(advice(r#"{"retry_after":"1e-7"}"#), None);
+}
+
+#[test]
+fn a_protobuf_duration_is_read_as_a_whole_or_not_at_all() {
+    for (duration, wait) in [
+        (r#"{"seconds":34,"nanos":74824224}"#, Some(34_075)),
+        (r#"{"seconds":"34"}"#, Some(34_000)),
+        (r#"{"nanos":1}"#, Some(1)),
+        (r#"{"nanos":1500000000}"#, Some(1_500)),
+        (r#"{"seconds":1e2}"#, Some(100_000)),
+        (r#"{"seconds":1.5,"nanos":0}"#, Some(1_500)),
+        (r#"{"seconds":1e300,"nanos":5}"#, None),
+        (r#"{"seconds":-1,"nanos":5}"#, None),
+        (r#"{"seconds":null,"nanos":5}"#, None),
+        (r#"{"seconds":5,"nanos":-1}"#, None),
+        (r#"{"seconds":"5s"}"#, None),
+        ("{}", None),
+    ] {
+        let read = advice(&format!("{{\"retry_after\":{duration}}}")).map(|(wait, _)| wait);
+        assert_eq!(read, wait, "{duration}");
+    }
+}

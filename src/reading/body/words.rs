@@ -81,7 +81,7 @@ impl Walk<'_> {
             name => std::slice::from_ref(name),
         };
         for name in names.iter().filter_map(Value::as_str) {
-            if self.found.violated.try_push(policy_key(name)).is_err() {
+            if self.found.violated.try_push(policy_key(name.as_bytes())).is_err() {
                 return;
             }
         }

@@ -3,64 +3,155 @@
 use super::{FieldName, Part, hash};
 use crate::units::QuotaUnit;
 
-/// Whether a name may be one of these; cheap, for every field of every response passes here.
+/// Whether a name, in lower case, may be of a rate-limit field.
 #[inline]
-pub(in crate::reading) fn may_be_limit(name: &str) -> bool {
-    if name.starts_with("x-ratelimit-") {
-        return true;
+pub(in crate::reading) fn may_be_limit(name: &[u8]) -> bool {
+    match name {
+        [b'a', b'n', ..] if name.starts_with(b"anthropic-priority-") => true,
+        _ => has_m(name) && names_limit(name),
     }
-    // Both `limit` and `remaining` have an `m`, and most names have none.
-    if has_m(name.as_bytes()) {
-        let mut rest = name.as_bytes();
-        while let [first, tail @ ..] = rest {
-            if matches!(
-                (first, tail),
-                (b'l', [b'i', b'm', b'i', b't', ..]) | (b'r', [b'e', b'm', b'a', b'i', b'n', ..])
-            ) {
-                return true;
-            }
-            rest = tail;
-        }
-    }
-    name.starts_with("anthropic-priority-")
 }
 
-/// Whether there is an `m` (eight bytes at a time: the bit trick marks the bytes that are zero).
-fn has_m(name: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    let in_word = |word: &[u8; 8]| {
-        let difference = u64::from_ne_bytes(*word) ^ (ONES.wrapping_mul(0x6d));
-        difference.wrapping_sub(ONES) & !difference & TOPS != 0
-    };
-    let (words, rest) = name.as_chunks::<8>();
-    match name.last_chunk::<8>() {
-        // The last word overlaps the one before it, so that no single bytes are left.
-        Some(last) => in_word(last) || words.iter().any(in_word),
-        None => rest.contains(&b'm'),
-    }
+/// The words behind `x-ratelimit-` that state no part of a bucket and are on many responses.
+const NO_PARTS: [&[u8]; 6] = [b"used", b"resource", b"bucket", b"scope", b"global", b"type"];
+
+/// Whether a name is known to state no part of a bucket.
+pub(in crate::reading) fn states_nothing(name: &[u8]) -> bool {
+    name.strip_prefix(b"x-ratelimit-").is_some_and(|rest| NO_PARTS.contains(&rest))
+}
+
+/// Whether a name that may be of a rate-limit field ends as the IETF fields do, `RateLimit` and `RateLimit-Policy`.
+pub(in crate::reading) fn may_be_structured(name: &[u8]) -> bool {
+    name.ends_with(b"ratelimit") || name.ends_with(b"ratelimit-policy")
 }
 
 /// The names that most responses with limits have, without taking them apart.
 #[inline]
-pub(in crate::reading) fn frequent_name(name: &[u8]) -> Option<FieldName> {
-    const FAMILY: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
-    const REQUESTS: (QuotaUnit, u64, bool) =
-        (QuotaUnit::Requests, FAMILY.wrapping_add(hash(b"requests")), true);
-    const TOKENS: (QuotaUnit, u64, bool) = (QuotaUnit::Tokens, FAMILY.wrapping_add(hash(b"tokens")), true);
-    const UNNAMED: (QuotaUnit, u64, bool) = (QuotaUnit::Requests, FAMILY, false);
+pub(in crate::reading) fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
+    match name {
+        [b'x', b'-', b'r', ..] => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
+        [b'a', b'n', ..] => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
+        [b'r', b'a', ..] => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
+        _ => None,
+    }
+}
 
-    let (part, rest) = match name.strip_prefix(b"x-ratelimit-")? {
-        [b'l', b'i', b'm', b'i', b't', rest @ ..] => (Part::Limit, rest),
-        [b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g', rest @ ..] => (Part::Remaining, rest),
-        [b'r', b'e', b's', b'e', b't', rest @ ..] => (Part::Reset, rest),
-        _ => return None,
+/// The limit, what remains of it, and the reset of one bucket.
+type Bucket = [FieldName; 3];
+
+const fn bucket(family: u64, unit: Option<(QuotaUnit, u64)>) -> Bucket {
+    let (unit, key, unit_named) = match unit {
+        Some((unit, words)) => (unit, family.wrapping_add(words), true),
+        None => (QuotaUnit::Requests, family, false),
     };
-    let (unit, key, unit_named) = match rest {
-        b"-requests" => REQUESTS,
-        b"-tokens" => TOKENS,
-        b"" => UNNAMED,
-        _ => return None,
+    let limit =
+        FieldName { part: Part::Limit, unit, window: None, key, unit_named, millis: false, family: true };
+    [limit, FieldName { part: Part::Remaining, ..limit }, FieldName { part: Part::Reset, ..limit }]
+}
+
+const REQUESTS: (QuotaUnit, u64) = (QuotaUnit::Requests, hash(b"requests"));
+const TOKENS: (QuotaUnit, u64) = (QuotaUnit::Tokens, hash(b"tokens"));
+const INPUT: (QuotaUnit, u64) = (QuotaUnit::InputTokens, hash(b"input").wrapping_add(TOKENS.1));
+const OUTPUT: (QuotaUnit, u64) = (QuotaUnit::OutputTokens, hash(b"output").wrapping_add(TOKENS.1));
+const X: u64 = hash(b"x").wrapping_add(hash(b"ratelimit"));
+const ANTHROPIC: u64 = hash(b"anthropic").wrapping_add(hash(b"ratelimit"));
+
+static UNNAMED: Bucket = bucket(hash(b"ratelimit"), None);
+static X_UNNAMED: Bucket = bucket(X, None);
+static X_REQUESTS: Bucket = bucket(X, Some(REQUESTS));
+static X_TOKENS: Bucket = bucket(X, Some(TOKENS));
+static ANTHROPIC_REQUESTS: Bucket = bucket(ANTHROPIC, Some(REQUESTS));
+static ANTHROPIC_TOKENS: Bucket = bucket(ANTHROPIC, Some(TOKENS));
+static ANTHROPIC_INPUT: Bucket = bucket(ANTHROPIC, Some(INPUT));
+static ANTHROPIC_OUTPUT: Bucket = bucket(ANTHROPIC, Some(OUTPUT));
+
+/// The field of a bucket that a word names. Slices are compared by `==`, as a pattern would be byte by byte.
+#[inline]
+fn part_of(bucket: &'static Bucket, part: &[u8]) -> Option<&'static FieldName> {
+    let [limit, remaining, reset] = bucket;
+    match part.len() {
+        5 if part == b"limit" => Some(limit),
+        5 if part == b"reset" => Some(reset),
+        9 if part == b"remaining" => Some(remaining),
+        _ => None,
+    }
+}
+
+/// `limit-requests`, `remaining-tokens`, `reset`: what follows `x-ratelimit-`.
+#[inline]
+fn part_first(rest: &[u8]) -> Option<&'static FieldName> {
+    match rest.len() {
+        5 | 9 => part_of(&X_UNNAMED, rest),
+        14 | 18 => part_of(&X_REQUESTS, rest.strip_suffix(b"-requests")?),
+        12 | 16 => part_of(&X_TOKENS, rest.strip_suffix(b"-tokens")?),
+        _ => None,
+    }
+}
+
+/// `requests-limit`, `input-tokens-reset`: what follows `anthropic-ratelimit-`.
+#[inline]
+fn part_last(rest: &[u8]) -> Option<&'static FieldName> {
+    if let Some(part) = rest.strip_prefix(b"requests-") {
+        part_of(&ANTHROPIC_REQUESTS, part)
+    } else if let Some(part) = rest.strip_prefix(b"tokens-") {
+        part_of(&ANTHROPIC_TOKENS, part)
+    } else if let Some(part) = rest.strip_prefix(b"input-tokens-") {
+        part_of(&ANTHROPIC_INPUT, part)
+    } else {
+        part_of(&ANTHROPIC_OUTPUT, rest.strip_prefix(b"output-tokens-")?)
+    }
+}
+
+/// Whether there is an `m`, as in `limit` and `remain`, and as most names do not have one. In blocks, of which the last
+/// overlaps the one before it, so that no single bytes are left; a whole block is compared at once, unless the function
+/// is merged into others that look at single bytes.
+#[inline(never)]
+fn has_m(name: &[u8]) -> bool {
+    if let (Some(first), Some(last)) = (name.first_chunk::<16>(), name.last_chunk::<16>()) {
+        let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
+        return among(last) || among(first) || name.len() > 32 && name.contains(&b'm');
+    }
+    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        return has_m_in(u64::from_ne_bytes(*first)) | has_m_in(u64::from_ne_bytes(*last));
+    }
+    match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            has_m_in(u64::from(u32::from_ne_bytes(*first)) << 32 | u64::from(u32::from_ne_bytes(*last)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether one of eight bytes is an `m`: the bit trick marks the bytes that are zero.
+const fn has_m_in(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    const MS: u64 = 0x6d6d_6d6d_6d6d_6d6d;
+    let difference = word ^ MS;
+    difference.wrapping_sub(ONES) & !difference & TOPS != 0
+}
+
+/// Whether a name contains `limit` or `remain`. First whether it has an `l` or an `r` two letters before an `m`, as few
+/// names have that do not.
+#[inline(never)]
+fn names_limit(name: &[u8]) -> bool {
+    if name.starts_with(b"x-ratelimit-") || name.starts_with(b"ratelimit") {
+        return true;
+    }
+    let (Some((_, thirds)), Some((firsts, _))) = (name.split_at_checked(2), name.split_last_chunk::<2>())
+    else {
+        return false;
     };
-    Some(FieldName { part, unit, window: None, key, unit_named, millis: false, family: true })
+    let pair = |first: &u8, third: &u8| (*third == b'm') & ((*first == b'l') | (*first == b'r'));
+    let blocks = |firsts: &[u8; 16], thirds: &[u8; 16]| {
+        firsts.iter().zip(thirds).fold(false, |found, (first, third)| found | pair(first, third))
+    };
+    let may = match (firsts.last_chunk::<16>(), thirds.last_chunk::<16>()) {
+        (Some(first), Some(third)) => {
+            blocks(first, third)
+                || firsts.as_chunks().0.iter().zip(thirds.as_chunks().0).any(|(f, t)| blocks(f, t))
+        }
+        _ => firsts.iter().zip(thirds).any(|(first, third)| pair(first, third)),
+    };
+    may && (name.windows(5).any(|word| word == b"limit") || name.windows(6).any(|word| word == b"remain"))
 }

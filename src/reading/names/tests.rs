@@ -2,14 +2,15 @@ use super::*;
 
 fn field_name(name: &str) -> Option<FieldName> {
     let whole = any_name(name);
+    assert!(whole.is_none() || !states_nothing(name.as_bytes()), "{name}");
     if let Some(frequent) = frequent_name(name.as_bytes()) {
-        assert_eq!(whole, Some(frequent), "{name}: the short way says the same");
+        assert_eq!(whole.as_ref(), Some(frequent), "{name}: the short way says the same");
     }
     whole
 }
 
 fn read(name: &str) -> FieldName {
-    assert!(may_be_limit(name), "{name}");
+    assert!(may_be_limit(name.as_bytes()), "{name}");
     field_name(name).unwrap_or_else(|| panic!("{name}"))
 }
 
@@ -66,6 +67,9 @@ fn parts() {
         "x-ratelimit-type",
         "x-ratelimit-used",
         "x-ratelimit-resource",
+        "x-ratelimit-bucket",
+        "x-ratelimit-scope",
+        "x-ratelimit-global",
         "ratelimit-name",
     ] {
         assert_eq!(field_name(name), None, "{name}");
@@ -102,8 +106,33 @@ fn the_short_way_is_the_long_way() {
     for part in ["limit", "remaining", "reset"] {
         for unit in ["", "-requests", "-tokens"] {
             let name = format!("x-ratelimit-{part}{unit}");
-            assert_eq!(frequent_name(name.as_bytes()), any_name(&name), "{name}");
+            assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
             assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
+        }
+        let name = format!("ratelimit-{part}");
+        assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
+        assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
+        for unit in ["requests", "tokens", "input-tokens", "output-tokens"] {
+            let name = format!("anthropic-ratelimit-{unit}-{part}");
+            assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
+            assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_words_are_found_wherever_they_stand() {
+    for before in ["", "m", "x-", "mm-", "x-m-li-", "access-control-", "a-name-of-more-than-16-bytes-"] {
+        for after in ["", "m", "-m", "-and-some-more-of-it"] {
+            for word in ["limit", "remain", "anthropic-priority-"] {
+                let name = format!("{before}{word}{after}");
+                let anywhere = word != "anthropic-priority-";
+                assert_eq!(may_be_limit(name.as_bytes()), anywhere || before.is_empty(), "{name}");
+            }
+            for word in ["limi", "emain", "time", "rlimeit", "l-imit", "ratelimi", "prioritym-"] {
+                let name = format!("{before}{word}x{after}");
+                assert!(!may_be_limit(name.as_bytes()), "{name}");
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::names::{FieldName, Part};
-use super::super::value::{BareUnit, Clock, Count, Decimal, Stated, count, decimal, scan_decimal};
+use super::super::value::{BareUnit, Clock, Count, Decimal, Stated, Value, count, decimal};
 
 /// The most members of a comma-joined value that are looked at.
 pub(super) const MAX_MEMBERS: usize = 8;
@@ -83,16 +83,18 @@ pub(super) fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
     parts.next().is_none().then_some((used, limit))
 }
 
+/// A reset that is the whole value.
+#[inline]
+pub(super) fn whole_reset(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Reset> {
+    Some(match Value::read(value, clock.received_at())? {
+        Value::Bare(number) => Reset::Bare(number, unit),
+        Value::Stated(stated) => Reset::Stated(stated),
+    })
+}
+
 /// A reset: the whole value first, for dates contain commas, then the members of a list.
 pub(in crate::reading) fn read_reset(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Reset> {
-    let one = |value: &[u8]| {
-        let first = match scan_decimal(value.trim_ascii()) {
-            Some((number, [])) => return Some(Reset::Bare(number, unit)),
-            first => first,
-        };
-        let stated = first.and_then(Stated::go).or_else(|| Stated::parse(value, unit, clock.received_at()));
-        stated.map(Reset::Stated)
-    };
+    let one = |value: &[u8]| whole_reset(value, unit, clock);
     let without_window = |value: &[u8]| value.split(|byte| *byte == b';').next().and_then(one);
     one(value).or_else(|| value.split(|byte| *byte == b',').take(MAX_MEMBERS).find_map(without_window))
 }

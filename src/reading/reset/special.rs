@@ -29,7 +29,11 @@ impl<'h> Buckets<'h> {
             return Some(());
         }
         // https://developer.zendesk.com: `Zendesk-RateLimit-<endpoint>: total=100; remaining=0; resets=27`.
-        if !value.contains(&b'=') || !value.contains(&b';') || !text.contains("ratelimit-") {
+        if value.len() < b"remaining=;".len()
+            || !value.contains(&b'=')
+            || !value.contains(&b';')
+            || !text.contains("ratelimit-")
+        {
             return None;
         }
         let pairs = || {

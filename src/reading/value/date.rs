@@ -1,5 +1,7 @@
 //! Instants: HTTP-dates and RFC 3339. All in nanoseconds since the epoch; an earlier instant is the epoch itself.
 
+mod usual;
+
 use std::time::{Duration, SystemTime};
 
 use arrayvec::ArrayVec;
@@ -27,6 +29,9 @@ pub(in crate::reading) fn is_weekday(word: &[u8]) -> bool {
 ///
 /// [RFC 9110 §5.6.7]: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
 pub(super) fn http_date(bytes: &[u8], received_at: SystemTime) -> Option<u128> {
+    if let Some(nanos) = usual::imf_fixdate(bytes) {
+        return Some(nanos);
+    }
     let text = str::from_utf8(bytes).ok()?;
     // The crate reads two-digit years by another rule than the RFC's; only that form has a hyphen.
     if !text.contains('-')
@@ -129,6 +134,9 @@ fn offset(zone: &str) -> Option<i64> {
 /// [RFC 3339]: https://www.rfc-editor.org/rfc/rfc3339#section-5.6
 pub(super) fn rfc3339(bytes: &[u8]) -> Option<u128> {
     static PARSER: DateTimeParser = DateTimeParser::new();
+    if let Some(nanos) = usual::rfc3339_utc(bytes) {
+        return Some(nanos);
+    }
     // The parser also takes basic forms, bare hours and `[zone]` annotations, which servers do not send.
     let [_, _, _, _, b'-', _, _, b'-', _, _, b'T' | b't' | b' ', _, _, b':', rest @ ..] = bytes else {
         return None;

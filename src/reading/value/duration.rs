@@ -2,7 +2,7 @@
 
 use jiff::fmt::temporal::SpanParser;
 
-use super::number::{Decimal, decimal, scan_decimal};
+use super::number::{Decimal, decimal, scan_decimal, scan_usual};
 
 const MICROSECOND: u128 = 1_000;
 const MILLISECOND: u128 = 1_000_000;
@@ -54,11 +54,7 @@ const fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
 fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
     let nanos = match unit {
         SECOND => number,
-        // A division of 128 bits is a slow library call; the usual number fits into 64.
-        MILLISECOND => match u64::try_from(number) {
-            Ok(number) => u128::from(number.div_ceil(1_000)),
-            Err(_) => number.div_ceil(1_000),
-        },
+        MILLISECOND => super::quotient(number.checked_add(999)?, 1_000),
         MINUTE => number.checked_mul(60)?,
         HOUR => number.checked_mul(3_600)?,
         _ => number.checked_mul(unit)?.div_ceil(SECOND),
@@ -82,6 +78,31 @@ pub(super) fn go_from(first: (Decimal, &[u8])) -> Option<u128> {
             return Some(total);
         }
         (number, rest) = scan_decimal(tail)?;
+    }
+}
+
+/// What [`go_from`] reads, where all numbers are of the usual kind and the units no longer than an hour; or a number of
+/// that kind by itself, with `true`.
+#[inline]
+pub(super) fn go_usual(value: &[u8]) -> Option<(u64, bool)> {
+    let mut total: u64 = 0;
+    let mut rest = value;
+    loop {
+        let (number, unit) = scan_usual(rest)?;
+        let (nanos, tail) = match unit {
+            // Below 10¹⁸, so that the sum cannot overflow.
+            [b'm', b's', tail @ ..] => (number.wrapping_add(999) / 1_000, tail),
+            [b's', tail @ ..] => (number, tail),
+            [b'm', tail @ ..] => (number.checked_mul(60)?, tail),
+            [b'h', tail @ ..] => (number.checked_mul(3_600)?, tail),
+            [] if rest.len() == value.len() => return Some((number, true)),
+            _ => return None,
+        };
+        total = total.checked_add(nanos)?;
+        if tail.is_empty() {
+            return Some((total, false));
+        }
+        rest = tail;
     }
 }
 

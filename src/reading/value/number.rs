@@ -4,7 +4,21 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::reading) struct Decimal(u128);
 
+const BILLION: u64 = 1_000_000_000;
+
 impl Decimal {
+    pub(in crate::reading) const ZERO: Self = Self(0);
+
+    /// This and so many billionths more, rounded up.
+    pub(in crate::reading) fn plus_billionths(self, more: Self) -> Option<Self> {
+        self.0.checked_add(more.0.div_ceil(super::NANOS_PER_SEC)).map(Self)
+    }
+
+    /// The number of which `scaled` is 10⁹ times as much.
+    pub(super) fn of_nanos(scaled: u64) -> Self {
+        Self(u128::from(scaled))
+    }
+
     /// The number times 10⁹: read as seconds, its nanoseconds.
     pub(in crate::reading) const fn nanos(self) -> u128 {
         self.0
@@ -20,28 +34,21 @@ impl Decimal {
 pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])> {
     let (word, mut rest) = scan_word(bytes);
     let mut digits = rest.len() < bytes.len();
-    // The usual number is short and whole: nothing to scale by division, nothing that could overflow.
-    if digits && !matches!(rest, [b'.' | b'0'..=b'9', ..]) {
-        return Some((Decimal(u128::from(word).wrapping_mul(super::NANOS_PER_SEC)), rest));
-    }
     let mut whole = u128::from(word);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         whole = whole.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
         rest = tail;
     }
     let mut fraction: u64 = 0;
-    let mut places: u32 = 0;
     let mut inexact = false;
     if let [b'.', tail @ ..] = rest {
         rest = tail;
+        let mut place = BILLION;
         while let [digit @ b'0'..=b'9', tail @ ..] = rest {
             let digit = u64::from(digit.wrapping_sub(b'0'));
-            if places < 9 {
-                fraction = fraction.wrapping_mul(10).wrapping_add(digit);
-                places = places.wrapping_add(1);
-            } else {
-                inexact |= digit != 0;
-            }
+            place /= 10;
+            fraction = fraction.wrapping_add(digit.wrapping_mul(place));
+            inexact |= place == 0 && digit != 0;
             digits = true;
             rest = tail;
         }
@@ -49,15 +56,43 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
     if !digits {
         return None;
     }
-    while places < 9 {
-        fraction = fraction.wrapping_mul(10);
-        places = places.wrapping_add(1);
-    }
     let scaled = whole.checked_mul(super::NANOS_PER_SEC)?.checked_add(u128::from(fraction))?;
     Some((Decimal(scaled.checked_add(u128::from(inexact))?), rest))
 }
 
+/// What [`scan_decimal`] reads, where the number is of the usual kind: below a billion, with at most nine places.
+#[inline]
+pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut rest = bytes;
+    let mut whole: u64 = 0;
+    while let [digit @ b'0'..=b'9', tail @ ..] = rest {
+        whole = whole.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
+        if whole >= BILLION {
+            return None;
+        }
+        rest = tail;
+    }
+    let mut scaled = whole.wrapping_mul(BILLION);
+    if rest.len() == bytes.len() {
+        return None;
+    }
+    if let [b'.', tail @ ..] = rest {
+        rest = tail;
+        let mut place = BILLION;
+        while let [digit @ b'0'..=b'9', tail @ ..] = rest {
+            place /= 10;
+            if place == 0 {
+                return None;
+            }
+            scaled = scaled.wrapping_add(u64::from(digit.wrapping_sub(b'0')).wrapping_mul(place));
+            rest = tail;
+        }
+    }
+    Some((scaled, rest))
+}
+
 /// The first digits, as many as a machine word surely holds, and the rest.
+#[inline]
 fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
     let mut word: u64 = 0;
     let mut rest = bytes;
@@ -75,6 +110,39 @@ pub(in crate::reading) fn decimal(bytes: &[u8]) -> Option<Decimal> {
         (number, []) => Some(number),
         _ => None,
     }
+}
+
+/// Reads a number of JSON ([RFC 8259 §6]) that is not negative; unlike in headers it may have an exponent.
+///
+/// [RFC 8259 §6]: https://www.rfc-editor.org/rfc/rfc8259#section-6
+pub(in crate::reading) fn json_decimal(bytes: &[u8]) -> Option<Decimal> {
+    let Some(at) = bytes.iter().position(|byte| matches!(byte, b'e' | b'E')) else { return decimal(bytes) };
+    let (significand, exponent) = bytes.split_at_checked(at)?;
+    let (down, digits) = match exponent.get(1..)? {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let exponent = u32::try_from(plain_number(digits)?).unwrap_or(u32::MAX);
+    // The significand's digits without their dot, and how many of them stand behind it.
+    let dot = significand.iter().position(|byte| *byte == b'.');
+    let places = dot.map_or(0, |dot| significand.len().saturating_sub(dot).saturating_sub(1));
+    decimal(significand)?;
+    let mut number: u128 = 0;
+    for digit in significand.iter().filter(|byte| **byte != b'.') {
+        number = number.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
+    }
+    if number == 0 {
+        return Some(Decimal(0));
+    }
+    // Nine places more, for a decimal is kept times 10⁹.
+    let (up, down) = if down { (9, exponent) } else { (exponent.saturating_add(9), 0) };
+    let down = down.saturating_add(u32::try_from(places).ok()?);
+    let power = |exponent: u32| 10_u128.checked_pow(exponent);
+    if up >= down {
+        return number.checked_mul(power(up.saturating_sub(down))?).map(Decimal);
+    }
+    // A number of 38 digits divided by a greater power is next to nothing, and rounded up as everything is.
+    Some(Decimal(power(down.saturating_sub(up)).map_or(1, |power| number.div_ceil(power))))
 }
 
 /// What a `limit` or `remaining` field counts.
@@ -114,10 +182,11 @@ impl Count {
     }
 }
 
-/// Reads a count of digits alone, and not too many of them: what nearly all counts are.
-pub(in crate::reading) fn plain_count(bytes: &[u8]) -> Option<Count> {
+/// Reads a whole number of digits alone, and not too many of them: what nearly all counts are.
+#[inline]
+pub(in crate::reading) fn plain_number(bytes: &[u8]) -> Option<u64> {
     match scan_word(bytes) {
-        (whole, []) if !bytes.is_empty() => Some(Count::of(whole)),
+        (whole, []) if !bytes.is_empty() => Some(whole),
         _ => None,
     }
 }
@@ -128,9 +197,9 @@ pub(in crate::reading) fn count(bytes: &[u8]) -> Option<Count> {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
     };
-    let (whole, fraction) = match scan_word(digits) {
-        (whole, []) if !digits.is_empty() => (whole, false),
-        _ => {
+    let (whole, fraction) = match plain_number(digits) {
+        Some(whole) => (whole, false),
+        None => {
             let nanos = decimal(digits)?.nanos();
             let whole = nanos.checked_div(super::NANOS_PER_SEC)?;
             let fraction = nanos.checked_rem(super::NANOS_PER_SEC)? != 0;
@@ -156,6 +225,45 @@ mod tests {
         assert_eq!(nanos("0000000000000000000000000000000000000000000000000007"), Some(7_000_000_000));
         assert_eq!(nanos("1.2.3"), None);
         assert_eq!(nanos("1_000"), None);
+    }
+
+    #[test]
+    fn numbers_of_json() {
+        let nanos = |text: &str| json_decimal(text.as_bytes()).map(Decimal::nanos);
+        for (text, expected) in [
+            ("7", Some(7_000_000_000)),
+            ("2.5", Some(2_500_000_000)),
+            ("1e2", Some(100_000_000_000)),
+            ("1E+2", Some(100_000_000_000)),
+            ("1.5E3", Some(1_500_000_000_000)),
+            ("1.5e-3", Some(1_500_000)),
+            ("1e-7", Some(100)),
+            ("1e-9", Some(1)),
+            ("1.1e-9", Some(2)),
+            ("1e-400", Some(1)),
+            ("0e-400", Some(0)),
+            ("0.0e400", Some(0)),
+            ("1.7e9", Some(1_700_000_000_000_000_000)),
+            ("1e00000000002", Some(100_000_000_000)),
+            ("1e29", Some(100_000_000_000_000_000_000_000_000_000_000_000_000)),
+            ("1e30", None),
+            ("1e400", None),
+            ("1e99999999999999999999", None),
+            ("123456789012345678901234567890123456789012e-40", None),
+            ("-1e2", None),
+            ("-7", None),
+            ("1e", None),
+            ("1e+", None),
+            ("1e2.5", None),
+            ("1e2s", None),
+            ("1e--2", None),
+            ("e2", None),
+            (".e2", None),
+            ("1.2.3e2", None),
+            ("", None),
+        ] {
+            assert_eq!(nanos(text), expected, "{text}");
+        }
     }
 
     #[test]

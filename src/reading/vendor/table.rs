@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BareReset, Profile};
+use super::{BareReset, CountedBy, Profile};
 use crate::units::QuotaUnit::{Concurrency, InputTokens, OutputTokens, Quota, Requests, Tokens};
 
 pub(super) static STANDARD: Profile = Profile {
@@ -81,7 +81,7 @@ const PLAIN: Profile = Profile {
     zero_limit: None,
     spent_window_is_wait: false,
     daily_is_quota: false,
-    limits_by_model: false,
+    counted_by: CountedBy::Account,
     backoff_floor: None,
 };
 
@@ -91,7 +91,7 @@ const fn plain(name: &'static str, hosts: &'static [&'static str]) -> Profile {
 
 /// A vendor that counts limits per model, of which nothing else is to be said.
 const fn by_model(name: &'static str, hosts: &'static [&'static str]) -> Profile {
-    Profile { limits_by_model: true, ..plain(name, hosts) }
+    Profile { counted_by: CountedBy::Model, ..plain(name, hosts) }
 }
 
 pub(super) static VENDORS: &[Profile] = &[
@@ -115,7 +115,7 @@ pub(super) static VENDORS: &[Profile] = &[
             "models.ai.azure.com",
         ],
         bare_reset: BareReset::ByRenewalPeriod,
-        limits_by_model: true,
+        counted_by: CountedBy::Model,
         ..PLAIN
     },
     plain("azure-cosmos", &["documents.azure.com", "cosmos.azure.com"]),
@@ -142,7 +142,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "cerebras",
         hosts: &["api.cerebras.ai"],
-        limits_by_model: true,
+        counted_by: CountedBy::Model,
         should_retry: None,
         units_by_code: &[
             ("requestquotaexceeded", Requests),
@@ -155,7 +155,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "xai",
         hosts: &["api.x.ai"],
-        limits_by_model: true,
+        counted_by: CountedBy::Model,
         terminal_phrases: &["used all available credits", "monthly spending limit", "purchase more credits"],
         ..PLAIN
     },
@@ -178,6 +178,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "aws-bedrock",
         hosts: &["amazonaws.com"],
+        counted_by: CountedBy::Segment("model"),
         extra_statuses: &[400],
         terminal_phrases: &["per day"],
         units_by_phrase: &[("too many tokens", Tokens), ("too many requests", Requests)],
@@ -193,14 +194,24 @@ pub(super) static VENDORS: &[Profile] = &[
         name: "databricks",
         hosts: &["cloud.databricks.com", "gcp.databricks.com", "azuredatabricks.net"],
         units_by_code: &[("requestlimitexceeded", Requests)],
+        counted_by: CountedBy::Segment("serving-endpoints"),
         ..PLAIN
     },
     // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api: at least a minute.
+    // https://docs.github.com/en/rest/rate-limit: searches and GraphQL have limits of their own.
     Profile {
         name: "github",
         hosts: &["github.com"],
         extra_statuses: &[403],
         evidence: &["rate limit", "abuse detection"],
+        counted_by: CountedBy::Routes(&[
+            ("/search/code", "code_search"),
+            ("/search/", "search"),
+            ("/graphql", "graphql"),
+            ("/api/v3/search/code", "code_search"),
+            ("/api/v3/search/", "search"),
+            ("/api/graphql", "graphql"),
+        ]),
         backoff_floor: Some(Duration::from_secs(60)),
         ..PLAIN
     },
@@ -213,7 +224,8 @@ pub(super) static VENDORS: &[Profile] = &[
         ..PLAIN
     },
     plain("reddit", &["reddit.com"]),
-    plain("twitter", &["twitter.com", "x.com"]),
+    // https://docs.x.com/x-api/fundamentals/rate-limits: a window for each endpoint.
+    Profile { counted_by: CountedBy::EachRoute, ..plain("twitter", &["twitter.com", "x.com"]) },
     plain("twitch", &["api.twitch.tv"]),
     plain("spotify", &["api.spotify.com"]),
     plain("spacetraders", &["api.spacetraders.io"]),
@@ -243,7 +255,14 @@ pub(super) static VENDORS: &[Profile] = &[
         ..PLAIN
     },
     plain("zendesk", &["zendesk.com"]),
-    Profile { name: "slack", hosts: &["slack.com"], units_by_code: &[("ratelimited", Requests)], ..PLAIN },
+    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace.
+    Profile {
+        name: "slack",
+        hosts: &["slack.com"],
+        units_by_code: &[("ratelimited", Requests)],
+        counted_by: CountedBy::EachRoute,
+        ..PLAIN
+    },
     Profile {
         name: "notion",
         hosts: &["api.notion.com"],

@@ -1,0 +1,90 @@
+//! Successes as the usual sorts of servers send them, for the reading of their headers.
+
+/// Name, host and header fields.
+pub(crate) type Response = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+pub(crate) const RESPONSES: [Response; 6] = [
+    ("openai", "api.openai.com", &super::stack::SUCCESS),
+    (
+        "anthropic",
+        "api.anthropic.com",
+        &[
+            ("date", "Mon, 03 Jun 2024 10:59:40 GMT"),
+            ("content-type", "application/json"),
+            ("anthropic-ratelimit-requests-limit", "4000"),
+            ("anthropic-ratelimit-requests-remaining", "3999"),
+            ("anthropic-ratelimit-requests-reset", "2024-06-03T10:59:41Z"),
+            ("anthropic-ratelimit-input-tokens-limit", "400000"),
+            ("anthropic-ratelimit-input-tokens-remaining", "399000"),
+            ("anthropic-ratelimit-input-tokens-reset", "2024-06-03T10:59:41Z"),
+            ("anthropic-ratelimit-output-tokens-limit", "80000"),
+            ("anthropic-ratelimit-output-tokens-remaining", "80000"),
+            ("anthropic-ratelimit-output-tokens-reset", "2024-06-03T10:59:40Z"),
+            ("anthropic-ratelimit-tokens-limit", "480000"),
+            ("anthropic-ratelimit-tokens-remaining", "479000"),
+            ("anthropic-ratelimit-tokens-reset", "2024-06-03T10:59:40Z"),
+            ("request-id", "req_0123456789abcdef01234567"),
+            ("anthropic-organization-id", "01234567-89ab-cdef-0123-456789abcdef"),
+            ("strict-transport-security", "max-age=31536000; includeSubDomains; preload"),
+            ("cf-ray", "88d0000000000000-FRA"),
+        ],
+    ),
+    (
+        "github",
+        "api.github.com",
+        &[
+            ("server", "github.com"),
+            ("date", "Mon, 03 Jun 2024 10:59:40 GMT"),
+            ("content-type", "application/json; charset=utf-8"),
+            ("cache-control", "private, max-age=60, s-maxage=60"),
+            ("vary", "Accept, Authorization, Cookie, X-GitHub-OTP"),
+            ("etag", "W/\"0123456789abcdef0123456789abcdef\""),
+            ("x-github-media-type", "github.v3; format=json"),
+            ("x-ratelimit-limit", "5000"),
+            ("x-ratelimit-remaining", "4987"),
+            ("x-ratelimit-reset", "1717414780"),
+            ("x-ratelimit-used", "13"),
+            ("x-ratelimit-resource", "core"),
+            ("strict-transport-security", "max-age=31536000; includeSubdomains; preload"),
+            ("x-content-type-options", "nosniff"),
+            ("x-github-request-id", "ABCD:1234:5678:9ABC:665DA0FC"),
+        ],
+    ),
+    (
+        "ietf",
+        "api.example.com",
+        &[
+            ("date", "Mon, 03 Jun 2024 10:59:40 GMT"),
+            ("content-type", "application/json"),
+            ("server", "nginx"),
+            ("ratelimit-policy", "\"default\";q=100;w=60"),
+            ("ratelimit", "\"default\";r=50;t=30"),
+            ("x-request-id", "0123456789abcdef0123456789abcdef"),
+        ],
+    ),
+    (
+        "ietf, three fields",
+        "api.example.com",
+        &[
+            ("date", "Mon, 03 Jun 2024 10:59:40 GMT"),
+            ("content-type", "application/json"),
+            ("server", "nginx"),
+            ("ratelimit-policy", "100;w=60"),
+            ("ratelimit-limit", "100"),
+            ("ratelimit-remaining", "50"),
+            ("ratelimit-reset", "30"),
+            ("x-request-id", "0123456789abcdef0123456789abcdef"),
+        ],
+    ),
+    (
+        "plain",
+        "api.example.com",
+        &[
+            ("date", "Mon, 03 Jun 2024 10:59:40 GMT"),
+            ("content-type", "application/json"),
+            ("content-length", "512"),
+            ("server", "nginx"),
+            ("x-request-id", "0123456789abcdef0123456789abcdef"),
+        ],
+    ),
+];

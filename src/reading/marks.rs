@@ -1,0 +1,103 @@
+//! What a response is known by afterwards: its request id, the marks of a native spill-over.
+
+use http::HeaderValue;
+
+use super::NativeSpillOver;
+
+/// The longest request id and the longest spill-over mark that are kept, in bytes.
+const MAX_MARK: usize = 128;
+
+/// Whether a name may be that of a request id or of a mark of a native spill-over.
+#[inline]
+pub(super) fn may_be_mark(name: &[u8]) -> bool {
+    matches!(name, [.., b'd'] | [b'x', b'-', b'm', b's', b'-', ..]) || name.len() == 6
+}
+
+/// How far a request id of that name is preferred, the lowest first: an edge adds its own beside the service's.
+fn rank_of_id(name: &[u8]) -> Option<u8> {
+    if name == b"x-request-id" {
+        return Some(0);
+    }
+    Some(match name {
+        b"request-id" => 1,
+        b"apim-request-id" => 2,
+        b"x-ms-request-id" => 3,
+        b"x-amzn-requestid" => 4,
+        b"x-amz-request-id" => 5,
+        b"x-github-request-id" => 6,
+        b"x-shopify-request-id" => 7,
+        b"x-correlation-id" => 8,
+        b"x-trace-id" => 9,
+        b"cf-ray" => 10,
+        _ => return None,
+    })
+}
+
+/// The request ids of one response, of which the most preferred counts.
+#[derive(Debug, Default)]
+pub(super) struct Marks<'h> {
+    request_id: Option<(u8, &'h HeaderValue)>,
+}
+
+impl<'h> Marks<'h> {
+    pub(super) fn request_id(&self) -> Option<&'h HeaderValue> {
+        self.request_id.map(|(_, id)| id)
+    }
+
+    /// Takes in a field whose name may be one of these.
+    #[inline(never)]
+    pub(super) fn note(
+        &mut self,
+        name: &str,
+        value: &'h HeaderValue,
+        native_spill_over: &mut Option<NativeSpillOver>,
+    ) {
+        if name.starts_with("x-ms-") {
+            note_spill_over(name, value, native_spill_over);
+        }
+        self.note_request_id(name, value);
+    }
+
+    fn note_request_id(&mut self, name: &str, value: &'h HeaderValue) {
+        if self.request_id.is_some_and(|(known, _)| known == 0) {
+            return;
+        }
+        if let Some(rank) = rank_of_id(name.as_bytes())
+            && self.request_id.is_none_or(|(known, _)| rank < known)
+            && printable(value).is_some()
+        {
+            self.request_id = Some((rank, value));
+        }
+    }
+}
+
+/// <https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management>
+fn note_spill_over(name: &str, value: &HeaderValue, known: &mut Option<NativeSpillOver>) {
+    let new = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
+    match name {
+        "x-ms-spillover-from-deployment" => {
+            known.get_or_insert_with(new).from_deployment = mark(value).map(str::to_owned);
+        }
+        "x-ms-spillover-error" => known.get_or_insert_with(new).error = mark(value).map(str::to_owned),
+        // `false` is on every response and marks nothing.
+        "x-ms-is-spilled-over" if value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true") => {
+            known.get_or_insert_with(new).spilled_over = true;
+        }
+        _ => {}
+    }
+}
+
+/// A value that is short and printable enough to be kept and logged.
+fn mark(value: &HeaderValue) -> Option<&str> {
+    printable(value).and_then(|text| str::from_utf8(text).ok())
+}
+
+fn printable(value: &HeaderValue) -> Option<&[u8]> {
+    let text = value.as_bytes().trim_ascii();
+    if !(1..=MAX_MARK).contains(&text.len()) {
+        return None;
+    }
+    // Not only up to the first other byte: then the compiler takes them in blocks.
+    let printable = text.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    printable.then_some(text)
+}
