@@ -2,7 +2,8 @@
 
 mod model;
 
-use model::{Advice, Figures, Scenario, ServerKind, Strategy, average, run};
+use model::{Advice, Figures, Scenario, ServerKind, Strategy, average, play, run};
+use reqwest_admission::gate::Gate;
 
 fn line(name: &str, figures: &Figures) {
     println!(
@@ -151,6 +152,18 @@ fn a_batch_takes_no_longer_than_it_must() {
     let (oracle, ours) = (run(batch, Strategy::Oracle), run(batch, Strategy::Admission));
     assert!(ours.makespan <= 1.01 * oracle.makespan, "{ours:?} to {oracle:?}");
     assert!(ours.failed <= 0.0 && ours.rejections_per_success <= 0.02, "{ours:?}");
+}
+
+/// Hundreds at once into a bucket for eighty: while the rate is being found, refusals must be borne by all in turn, or the
+/// first in the queue use up their attempts (six by default).
+#[test]
+fn a_herd_at_a_small_bucket_uses_up_nobodys_attempts() {
+    for seed in 1..=3 {
+        let herd = Scenario { warm_up: 0.0, seconds: 60.0, seed, ..quick(512, 32_000.0, 0.0) };
+        let gate = |_: &_, _| Gate::builder().seed(seed * 1000).build().expect("valid settings");
+        let world = play(herd, gate);
+        assert!(world.most_refusals() < 6, "seed {seed}: {} refusals of one call", world.most_refusals());
+    }
 }
 
 #[test]

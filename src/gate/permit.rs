@@ -118,7 +118,8 @@ impl Permit {
     /// `planned` is the wait that this call plans for itself, its jitter included: a call that is alone in its scope is
     /// held to that, since no herd is to be spread.
     ///
-    /// The place is the call's right to return to the front of its class; dropping it costs nothing.
+    /// The place is the call's right to return to the front of its class, from its third refusal on behind a few others;
+    /// dropping it costs nothing.
     pub fn refused(
         mut self,
         advice: Option<Duration>,
@@ -127,10 +128,13 @@ impl Permit {
         now: Instant,
     ) -> Place {
         let mut wakers = Wakers::default();
-        self.cell.lock().refused(&self.call, advice, exhausted, planned, now, &mut wakers);
+        let mut state = self.cell.lock();
+        state.refused(&self.call, advice, exhausted, planned, now, &mut wakers);
+        let number = state.number_after_refusal(self.number);
+        drop(state);
         self.is_closed = true;
         wakers.wake();
-        Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }
+        Place { cell: Arc::clone(&self.cell), number, since: self.since }
     }
 
     /// Whether the scope has been closed since the call was let go.

@@ -39,8 +39,33 @@ impl Priority {
     }
 }
 
-/// The order of arrival in a scope; a call that was refused keeps its number and so returns to the front.
+/// The order of service in a scope: the order of arrival, in steps of [`STEP`], plus how often the call was refused.
+///
+/// A call that was refused once or twice returns to the front. From then on it lets others go first: while the rate is still being
+/// found many are refused that come too early, and were it always the same call, it would use up its attempts.
 pub(crate) type Number = u64;
+
+/// From one arrival to the next.
+pub(crate) const STEP: Number = 256;
+/// How many times a refused call returns to the front.
+const RETURNS: u64 = 2;
+/// How many others go before a call that was refused once more than that; twice as many with every further refusal.
+const OTHERS: Number = 32;
+const MOST_DOUBLINGS: u64 = 4;
+
+/// The number of a call after one more refusal. Unique, as refusals and arrival can be read from it.
+pub(crate) const fn after_refusal(number: Number) -> Number {
+    let refusals = number % STEP;
+    if refusals.saturating_add(1) == STEP {
+        return number;
+    }
+    let others = match refusals.checked_sub(RETURNS) {
+        None => 0,
+        Some(more) if more < MOST_DOUBLINGS => OTHERS << more,
+        Some(_) => OTHERS << MOST_DOUBLINGS,
+    };
+    number.saturating_add(others.saturating_mul(STEP)).saturating_add(1)
+}
 
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -191,5 +216,33 @@ impl Queue {
         Priority::ALL.into_iter().flat_map(|class| {
             self.line(class).waiters.iter().map(move |(number, waiter)| (class, *number, waiter))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_calls_keep_the_front_twice_and_never_share_a_number() {
+        let (one, next) = (7 * STEP, 8 * STEP);
+        let once = after_refusal(one);
+        let twice = after_refusal(once);
+        assert!(one < once && once < twice && twice < next, "back to the front");
+        let thrice = after_refusal(twice);
+        assert!(thrice > (7 + 32) * STEP && thrice < (7 + 33) * STEP, "thirty-two others go first");
+        assert!(after_refusal(thrice) > (7 + 32 + 64) * STEP);
+
+        let mut numbers = BTreeSet::new();
+        for arrival in 0..500 {
+            let mut number = arrival * STEP;
+            for _ in 0..20 {
+                assert!(numbers.insert(number));
+                number = after_refusal(number);
+            }
+        }
+        let often = (0..1000).fold(0, |number, _| after_refusal(number));
+        assert_eq!(often, after_refusal(often), "counted no further");
+        assert_eq!(often % STEP, STEP - 1);
     }
 }

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::cell::{Answer, Outcome, Request, Wakers};
-use super::queue::{Number, Priority, Queue, Waiter};
+use super::queue::{Number, Priority, Queue, STEP, Waiter, after_refusal};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
 use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, add, whole};
@@ -105,7 +105,7 @@ impl State {
     /// Counts a new arrival; a refused one leaves no trace.
     const fn take_number(&mut self, request: &Request) {
         if request.place.is_none() {
-            self.next = self.next.wrapping_add(1);
+            self.next = self.next.wrapping_add(STEP);
         }
     }
 
@@ -300,6 +300,17 @@ impl State {
             self.sweep(now, wakers);
         }
         self.pump(now, wakers);
+    }
+
+    /// The number of a call after one more refusal: never behind those that have yet to come.
+    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
+        let later = after_refusal(number);
+        if later < self.next {
+            return later;
+        }
+        let last = self.next.saturating_add(later % STEP);
+        self.next = self.next.wrapping_add(STEP);
+        last
     }
 
     /// Refuses at once every waiter whose deadline has come out of reach.

@@ -5,8 +5,10 @@
 //! gets: the cost admitted between them over the time between them. After a refusal calls are not let go all at once
 //! but one after another at that rate, from `R` on, with a small probing excess that grows until the next refusal.
 
-use super::independent::{Independent, Verdict};
-use super::recent::Recent;
+mod measure;
+
+use super::independent::Independent;
+use super::recent::{Proven, Recent};
 
 /// An idle pacer opens when a call arrives this much later than it could have been sent.
 const HOLD: f64 = 2.0;
@@ -22,12 +24,12 @@ const PATIENCE: f64 = 1.5;
 /// How many times probing doubles per margin waited out after that, where no limit is stated; a stated one has not to
 /// be found.
 const STEEPNESS: f64 = 2.0;
+/// How much sooner probing grows where the estimate is far below a rate that went well lately.
+const HASTE: f64 = 8.0;
 /// Where probing goes on after the estimate has been doubled.
 const RESUMED: f64 = 0.25;
 /// The least capacity: one mean call in this many seconds, so that no process starves by its own estimate.
 const SLOWEST: f64 = 15.0;
-/// The time constant of the capacity estimate.
-const MEMORY: f64 = 10.0;
 /// The weight of one call in the mean cost.
 const MEAN_GAIN: f64 = 0.02;
 /// Backoff where a refusal advises nothing: the first wait without an estimate, and the longest.
@@ -108,6 +110,7 @@ pub(crate) struct Pacer {
     /// The probing excess of the last call.
     probing: f64,
     recent: Recent,
+    proven: Proven,
     independent: Independent,
 }
 
@@ -160,9 +163,8 @@ impl Pacer {
         if late <= (2.0 * self.mean / capacity).max(0.1) {
             self.gated += cost / capacity;
         }
-        let per_second = capacity / self.mean;
-        let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
-        let patience = self.gated * least / self.margin(self.episode, capacity) - PATIENCE;
+        let (least, unit) = self.patience(capacity);
+        let patience = self.gated / unit - PATIENCE;
         let steepness = if cap.is_some() { 1.0 } else { STEEPNESS };
         let mut probing = (least * (steepness * patience.clamp(0.0, 32.0)).exp2()).min(1.0);
         let mut capacity = capacity;
@@ -172,9 +174,8 @@ impl Pacer {
             self.capacity = Some(capacity);
             // Grossly wrong, perhaps: the next doubling comes sooner.
             probing = 0.0;
-            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness)
-                * self.margin(self.episode, capacity)
-                / least;
+            let (least, unit) = self.patience(capacity);
+            self.gated = (PATIENCE + (RESUMED / least).log2().max(0.0) / steepness) * unit;
         }
         self.probing = probing;
         self.idle += late.max(0.0);
@@ -236,6 +237,16 @@ impl Pacer {
         (self.mean / capacity * doublings.exp2()).min(LONGEST_BACKOFF)
     }
 
+    /// The least probing excess, and the time of calls held back after which it grows.
+    fn patience(&self, capacity: f64) -> (f64, f64) {
+        let per_second = capacity / self.mean;
+        let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
+        let margin = self.margin(self.episode, capacity) / least;
+        // Where calls are refused whatever their rate is, a few gaps without a refusal show that this has ended.
+        let unit = self.independent.gap().map_or(margin, |gap| margin.min(gap / capacity));
+        (least, if self.proven.is_far_above(capacity) { unit / HASTE } else { unit })
+    }
+
     fn margin(&self, steps: i32, capacity: f64) -> f64 {
         let calls = (0.5 * f64::from(steps.clamp(-1, 30)).exp2()).min(MARGIN_CALLS);
         (calls * self.mean / capacity).clamp(MARGIN.0, MARGIN.1)
@@ -248,8 +259,13 @@ impl Pacer {
         if self.mean <= 0.0 {
             self.mean = seen.cost.max(1.0);
         }
+        let is_early =
+            self.capacity.is_some_and(|capacity| self.gated <= PATIENCE * self.patience(capacity).1);
         let newest = seen.sent_at >= self.last_refused;
         self.last_refused = self.last_refused.max(seen.sent_at);
+        if !self.pacing && self.recent.is_full(seen.now) {
+            self.proven.add(seen.now, self.recent.rate(seen.now));
+        }
         if !self.pacing {
             self.episode = 0;
             self.round = f64::NEG_INFINITY;
@@ -267,7 +283,12 @@ impl Pacer {
 
         let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(Anchor { admits, admitted, refused: self.refused }, wait);
+        self.measure(
+            Anchor { admits, admitted, refused: self.refused },
+            wait,
+            seen.advice.is_some(),
+            is_early,
+        );
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             // Calls now and then show how much was wanted, not how much there is.
@@ -299,55 +320,6 @@ impl Pacer {
         };
         self.next_send = admits + (sent_after / capacity).min(LONGEST_BACKLOG) + margin + charge;
         wait
-    }
-
-    /// Takes a new anchor, of a refusal that advised `wait`, and what it says of the capacity together with the last one.
-    fn measure(&mut self, new: Anchor, wait: f64) {
-        let Some(last) = self.anchor else {
-            self.anchor = Some(new);
-            self.idle = 0.0;
-            return;
-        };
-        let span = new.admits - last.admits;
-        let cost = new.admitted - last.admitted;
-        let refused = (new.refused - last.refused).max(0.0);
-        let enough = span >= 1.0 || self.provisional && span >= 0.25 && cost >= 8.0 * self.mean;
-        if !enough || cost <= 0.0 {
-            return;
-        }
-        let observed = cost / span;
-        // A span in which the callers were the limit says nothing of why calls are refused.
-        let verdict = match self.capacity {
-            Some(estimate) if self.idle <= 0.5 * span => self.independent.pair(cost, span, wait, estimate),
-            _ => Verdict::Limit,
-        };
-        let capacity = match self.capacity.filter(|_| !self.provisional) {
-            // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
-            // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.
-            None if refused > cost => {
-                self.capacity = Some((cost + refused) / span);
-                self.provisional = true;
-                self.anchor = Some(new);
-                self.idle = 0.0;
-                return;
-            }
-            None => observed,
-            // A span in which the callers were the limit shows only that the capacity is not lower.
-            Some(capacity) if self.idle > 0.5 * span => capacity.max(observed),
-            Some(capacity) => {
-                let weight = 1.0 - (-span / MEMORY).exp();
-                capacity * (observed / capacity).clamp(0.2, 5.0).powf(weight)
-            }
-        };
-        let capacity = match verdict {
-            Verdict::Limit => capacity,
-            Verdict::Keep => self.capacity.unwrap_or(capacity),
-            Verdict::Set(other) => other,
-        };
-        self.capacity = Some(capacity);
-        self.provisional = false;
-        self.anchor = Some(new);
-        self.idle = 0.0;
     }
 }
 

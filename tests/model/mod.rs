@@ -60,6 +60,7 @@ struct Tally {
     latencies: Vec<f64>,
     failed: u64,
     refusal: f64,
+    most_refusals: u32,
 }
 
 /// The server and the callers' book.
@@ -253,6 +254,17 @@ impl World {
         let mut latencies = self.tally.lock().expect("tally").latencies.clone();
         latencies.sort_by(f64::total_cmp);
         latencies
+    }
+
+    /// A call has come to its end after being refused so many times.
+    pub(crate) fn was_refused(&self, times: u32) {
+        let mut tally = self.tally.lock().expect("tally");
+        tally.most_refusals = tally.most_refusals.max(times);
+    }
+
+    /// The most times that one call was refused.
+    pub(crate) fn most_refusals(&self) -> u32 {
+        self.tally.lock().expect("tally").most_refusals
     }
 
     /// When calls arrived at the server, and whether they were taken.

@@ -31,6 +31,7 @@ impl Way for Gate {
         let deadline = Some(call.deadline.into_std());
         let now = || Instant::now().into_std();
         let mut reserve = self.reserve(&scope, cost, Priority::Normal, deadline, now());
+        let mut refusals = 0;
         loop {
             let Ok(mut permit) = granted(reserve).await else { return false };
             permit.sent(now());
@@ -44,6 +45,8 @@ impl Way for Gate {
                     return true;
                 }
                 (Err(advice), _) => {
+                    refusals += 1;
+                    world.was_refused(refusals);
                     let planned = advice.unwrap_or_default().mul_f64(1.05);
                     let place = permit.refused(advice, QuotaUnits::EMPTY, planned, now());
                     reserve = self.reserve_again(place, cost, Priority::Normal, deadline, now());
