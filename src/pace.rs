@@ -13,6 +13,7 @@ mod learn;
 mod level;
 mod limits;
 mod number;
+mod planned;
 mod recent;
 mod view;
 mod window;
@@ -29,6 +30,7 @@ use level::{Level, Origin, STALE};
 pub use limits::{InvalidLimits, Limits};
 use number::duration;
 pub(crate) use number::{LONGEST, float, wait_of, whole};
+pub use planned::Planned;
 pub use view::{LimitOrigin, UnitState};
 use window::Window;
 

@@ -174,6 +174,14 @@ fn eight_processes_share_without_a_store() {
 }
 
 #[test]
+fn processes_of_one_caller_each_do_not_wake_as_a_herd() {
+    let figures = run(Scenario { processes: 64, ..quick(64, 32_000.0, 3.0) }, Strategy::Admission);
+    line("64 processes", &figures);
+    assert!(figures.rejections_per_success <= 0.5, "{figures:?}");
+    assert!(figures.goodput >= 0.985 && figures.failed <= 0.005, "{figures:?}");
+}
+
+#[test]
 fn a_server_that_states_its_limits_hardly_has_to_refuse() {
     let scenario = Scenario { server: ServerKind::Headers, ..quick(64, 32_000.0, 3.0) };
     let (oracle, ours) = (run(scenario, Strategy::Oracle), run(scenario, Strategy::Admission));

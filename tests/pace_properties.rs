@@ -215,7 +215,7 @@ proptest! {
             now = at(now, Duration::from_millis(pause));
             for sent in &calls {
                 let advice = Duration::from_millis(advice);
-                pace.refused(sent, Some(advice), QuotaUnits::EMPTY, (before == 0).then_some(advice), draw, now);
+                pace.refused(sent, Some(advice), QuotaUnits::EMPTY, (before == 0).then_some(advice.into()), draw, now);
                 pace.ended();
                 floor = floor.max(at(now, advice));
             }
@@ -280,7 +280,7 @@ proptest! {
                     if let Some(sent) = out.pop() {
                         // A year's advice is obeyed for a year; here it would only hide everything else.
                         let advice = advice.map(|wait| wait.min(Duration::from_secs(3_600)));
-                        pace.refused(&sent, advice, named(&units), alone.then(|| advice.unwrap_or_default()), draw, now);
+                        pace.refused(&sent, advice, named(&units), alone.then(|| advice.unwrap_or_default().into()), draw, now);
                         pace.ended();
                     }
                 }

@@ -91,6 +91,22 @@ async fn law_2_the_budget_is_inclusive_and_covers_sends_and_earlier_waits() {
     }
 }
 
+/// Kept apart from others that it cannot see, it is still let go while it has the time.
+#[tokio::test(start_paused = true)]
+async fn law_2_a_lone_call_that_is_refused_again_and_again_uses_its_budget_up() {
+    let policy = AdmissionPolicy::builder().max_attempts(100).build().unwrap();
+    for budget in (300..6_000).step_by(170) {
+        let origin = Origin::always(|| refused(200));
+        let client = origin.behind(Admission::builder().policy(policy.clone()).seed(budget).build().unwrap());
+        let start = Instant::now();
+        let outcome = client.get(URL).with_extension(LatencyBudget::new(ms(budget))).send().await;
+        assert_eq!(SpillOver::of(&outcome).unwrap().reason(), Reason::BudgetExceeded);
+        assert!(start.elapsed() + ms(200) > ms(budget), "{budget}: spilled after {:?}", start.elapsed());
+        let times = origin.times(start);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= ms(200)), "{budget}: {times:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn law_2_a_zero_budget_sends_once_and_never_waits() {
     let slow = Origin::in_order([Answer::ok().after(ms(500))]);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::cell::{Cell, Wakers};
 use super::queue::{Number, Priority};
 use crate::clock;
-use crate::pace::{Limits, Sent, TokenUsage, whole};
+use crate::pace::{Limits, Planned, Sent, TokenUsage, whole};
 use crate::reading::ServiceLimit;
 use crate::units::QuotaUnits;
 
@@ -116,7 +116,7 @@ impl Permit {
     /// scope, by maximum, gives slot and cost back, and refuses waiting calls whose deadline is now out of reach.
     ///
     /// `planned` is the wait that this call plans for itself, its jitter included: a call that is alone in its scope is
-    /// held to that, since no herd is to be spread.
+    /// [held to that](Planned), since no herd is to be spread.
     ///
     /// The place is the call's right to return to the front of its class, from its third refusal on behind a few others;
     /// dropping it costs nothing.
@@ -124,12 +124,12 @@ impl Permit {
         mut self,
         advice: Option<Duration>,
         exhausted: QuotaUnits,
-        planned: Duration,
+        planned: impl Into<Planned>,
         now: Instant,
     ) -> Place {
         let mut wakers = Wakers::default();
         let mut state = self.cell.lock();
-        state.refused(&self.call, advice, exhausted, planned, now, &mut wakers);
+        state.refused(&self.call, advice, exhausted, planned.into(), now, &mut wakers);
         let number = state.number_after_refusal(self.number);
         drop(state);
         self.is_closed = true;

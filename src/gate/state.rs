@@ -8,7 +8,7 @@ use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority, Queue, STEP, Waiter, after_refusal};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, add, whole};
+use crate::pace::{Amounts, Demand, Limits, Pace, Planned, Sent, TokenUsage, Wait, WaitCause, add, whole};
 use crate::units::QuotaUnits;
 
 /// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
@@ -288,7 +288,7 @@ impl State {
         sent: &Sent,
         advice: Option<Duration>,
         exhausted: QuotaUnits,
-        planned: Duration,
+        planned: Planned,
         now: Instant,
         wakers: &mut Wakers,
     ) {

@@ -12,7 +12,7 @@ use crate::decision::{Decision, Reason};
 use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
-use crate::pace::{Cost, TokenEstimate};
+use crate::pace::{Cost, Planned, TokenEstimate};
 use crate::reading::{Hint, Reading};
 use crate::usage::UsageScanner;
 
@@ -114,7 +114,13 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
 }
 
 /// Tells the gate of a refusal for want of capacity.
-pub(super) fn refused(permit: Permit, reading: &Reading, decision: &Decision, at: Instant) -> Left {
+pub(super) fn refused(
+    permit: Permit,
+    reading: &Reading,
+    decision: &Decision,
+    deadline: Instant,
+    at: Instant,
+) -> Left {
     if reading.terminal().is_some() {
         // An empty account says nothing of the others' pace, nor does a request that is too large.
         return Left::default();
@@ -124,6 +130,7 @@ pub(super) fn refused(permit: Permit, reading: &Reading, decision: &Decision, at
         Decision::Wait { until, .. } => until.saturating_duration_since(at),
         Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
     };
+    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
     let place = permit.refused(advice, reading.exhausted(), planned, at);
     Left { permit: None, place: Some(place) }
 }

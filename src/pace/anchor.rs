@@ -59,8 +59,8 @@ pub(crate) struct Refused {
     pub(crate) cost: f64,
     /// The advised wait, where there is any.
     pub(crate) advice: Option<f64>,
-    /// The wait that the call plans for itself, where it has the scope to itself.
-    pub(crate) alone: Option<f64>,
+    /// The wait that the call plans for itself, and the longest that it has time for, where it has the scope to itself.
+    pub(crate) alone: Option<(f64, f64)>,
     /// A random draw from [0, 1).
     pub(crate) draw: f64,
     /// The rate of the limit that headers state.
@@ -254,8 +254,8 @@ impl Pacer {
 
     /// The server refused a call for want of this unit; returns the wait in seconds that it stands for.
     pub(crate) fn refuse(&mut self, seen: &Refused) -> f64 {
-        let wait =
-            seen.advice.or(seen.alone.filter(|planned| *planned > 0.0)).unwrap_or_else(|| self.backoff());
+        let planned = seen.alone.map(|(planned, _)| planned);
+        let wait = seen.advice.or(planned.filter(|planned| *planned > 0.0)).unwrap_or_else(|| self.backoff());
         if self.mean <= 0.0 {
             self.mean = seen.cost.max(1.0);
         }
@@ -308,17 +308,21 @@ impl Pacer {
         } else {
             self.margin(self.episode.saturating_sub(1), capacity)
         } * (0.5 + seen.draw);
-        // Nobody else is to be kept apart from a call that is alone.
-        let margin = seen.alone.map_or(margin, |planned| (planned - wait).max(0.0));
         let sent_after = (self.sent - seen.sent_before - seen.cost).max(0.0);
         // Refused again without a success between: perhaps the server charges for what it refuses, and leaves the
         // charge out of its advice. Then the call that comes back pays for itself first, or it never passes.
-        let charge = if self.failures >= 2 && seen.alone.is_none() {
-            (seen.cost / capacity).min(SLOWEST)
-        } else {
-            0.0
+        let charge = if self.failures >= 2 { (seen.cost / capacity).min(SLOWEST) } else { 0.0 };
+        let apart = match seen.alone {
+            None => margin + charge,
+            Some((planned, at_most)) => {
+                // Nobody else is to be kept apart from a call that is alone. One that is refused as advised again and
+                // again is not: others, in processes of their own, wake when it does.
+                let jitter = (planned - wait).max(0.0);
+                let unseen = self.failures >= 2 && seen.advice.is_some() && jitter > 0.0;
+                if unseen { (margin + charge).min(at_most - wait).max(jitter) } else { jitter }
+            }
         };
-        self.next_send = admits + (sent_after / capacity).min(LONGEST_BACKLOG) + margin + charge;
+        self.next_send = admits + (sent_after / capacity).min(LONGEST_BACKLOG) + apart;
         wait
     }
 }

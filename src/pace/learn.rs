@@ -6,6 +6,7 @@ use super::anchor::Refused;
 use super::cost::PACED;
 use super::level::Observation;
 use super::number::{LONGEST, duration, float};
+use super::planned::Planned;
 use super::window::tightest;
 use super::{Pace, Sent};
 use crate::reading::ServiceLimit;
@@ -59,7 +60,7 @@ impl Pace {
     /// The server refused a call for want of capacity; returns whether the scope's waits have become longer.
     ///
     /// `advice` is the wait that the response asks for, counted from its receipt at `now`; `exhausted` the units it
-    /// says are used up; `alone`, of a call that has the scope to itself, is the wait that it plans, jitter included; `draw` is a random number from [0, 1).
+    /// says are used up; `alone`, of a call that has the scope to itself, is the wait that it plans; `draw` is a random number from [0, 1).
     ///
     /// The scope is closed until `now + advice`, by maximum, and then re-opens paced. A refusal without advice (or
     /// with one of zero) backs off, doubling from the time of one mean call.
@@ -68,7 +69,7 @@ impl Pace {
         sent: &Sent,
         advice: Option<Duration>,
         exhausted: QuotaUnits,
-        alone: Option<Duration>,
+        alone: Option<Planned>,
         draw: f64,
         now: Instant,
     ) -> bool {
@@ -107,7 +108,7 @@ impl Pace {
                 sent_before,
                 cost,
                 advice: advice.map(|wait| wait.as_secs_f64()),
-                alone: alone.map(|planned| planned.as_secs_f64()),
+                alone: alone.map(|plan| (plan.wait.as_secs_f64(), plan.at_most.as_secs_f64())),
                 draw,
                 header_rate,
                 cap: unit.level.bucket().map(|bucket| bucket.rate),
@@ -123,7 +124,7 @@ impl Pace {
             wait = wait.max((SLOT_BACKOFF * doublings).min(LONGEST_SLOT_BACKOFF) * (0.5 + draw));
         }
         // The advice itself, not its float: nothing may be sent a nanosecond before.
-        let planned = alone.max(advice).filter(|wait| !wait.is_zero());
+        let planned = alone.map(|plan| plan.wait).max(advice).filter(|wait| !wait.is_zero());
         let floor = planned.unwrap_or_else(|| duration(wait)).min(LONGEST);
         let until = now.checked_add(floor);
         self.closed_until = self.closed_until.max(until);
