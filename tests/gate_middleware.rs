@@ -314,3 +314,25 @@ async fn a_call_that_is_turned_away_after_a_refusal_names_the_moment_that_the_ga
     let ahead = spill.retry_at().unwrap().duration_since(std::time::SystemTime::now()).unwrap();
     assert!(ahead > ms(90_000), "{ahead:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn law_1_a_call_that_was_let_go_and_has_not_gone_yet_keeps_to_a_refusal_that_came_meanwhile() {
+    let origin = Origin::in_order([Answer::ok().after(ms(100)), refused(5000).after(ms(150))]);
+    let (_, admission) = limited(Limits::new().concurrency(2));
+    let client = origin.behind(admission);
+    let start = Instant::now();
+    let first = tokio::spawn(client.get(URL).send());
+    tokio::task::yield_now().await;
+    let second = tokio::spawn(client.get(URL).with_extension(LatencyBudget::new(Duration::ZERO)).send());
+    tokio::task::yield_now().await;
+    let mut kept = Box::pin(client.get(URL).send());
+    let waker = std::task::Waker::noop();
+    assert!(kept.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    // The end of the first call lets the kept one go, of which nobody takes notice before the second is refused.
+    drop(first.await.unwrap().unwrap());
+    assert!(second.await.unwrap().is_err());
+    assert_eq!(start.elapsed(), ms(150));
+    assert_eq!(kept.await.unwrap().status(), 200);
+    let times = origin.times(start);
+    assert!(times[2] >= ms(5150), "{times:?}");
+}

@@ -51,13 +51,31 @@ impl LogicalCall<'_> {
     }
 
     /// Waits at the gate; `now` becomes the moment at which that ends.
-    async fn queue(&mut self, ticket: Ticket, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
+    pub(super) async fn queue(
+        &mut self,
+        mut ticket: Ticket,
+        now: &mut Instant,
+    ) -> Result<Option<Permit>, Refusal> {
         self.tell_queued(ticket.predicted().time);
         let start = clock::now();
-        let granted = ticket.await;
-        *now = clock::now();
+        let granted = loop {
+            let granted = ticket.await;
+            *now = clock::now();
+            match granted {
+                // Between the grant and this task's turn another call was refused: the scope is closed to this one, too.
+                Ok(permit) if permit.is_overtaken(*now) => {
+                    match self.reserve(Some(permit.step_back()), *now) {
+                        None => break Ok(None),
+                        Some(Reserve::Granted(permit)) => break Ok(Some(permit)),
+                        Some(Reserve::Refused(refusal)) => break Err(refusal),
+                        Some(Reserve::Queued(again)) => ticket = again,
+                    }
+                }
+                granted => break granted.map(Some),
+            }
+        };
         self.count_wait(now.saturating_duration_since(start));
-        granted.map(Some)
+        granted
     }
 
     /// Books a call, whose permit of this process is at hand, in the store of its fleet.
