@@ -3,7 +3,7 @@
 /// So many calls that were held back and not refused show that a guess is too low ...
 const CALLS: u32 = 4;
 /// ... over so long, in seconds, in which a refusal would have come.
-const PROBATION: f64 = 0.5;
+const PROBATION: f64 = 1.0;
 
 /// Whether an estimate is a first guess, and how it has done.
 ///
