@@ -36,9 +36,6 @@ const CREDENTIAL_HEADERS: [&str; 14] = [
     "xi-api-key",
 ];
 
-/// The most credentials of one request that are told apart.
-const MOST_CREDENTIALS: usize = 4;
-
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
@@ -155,6 +152,7 @@ fn carries_credential(name: &str) -> bool {
     name.ends_with(['n', 'y']) && CREDENTIAL_HEADERS.contains(&name)
 }
 
+/// All that tells the caller of a request from others: of its headers, else of its URL.
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
     let mut carriers = request
         .headers()
@@ -162,25 +160,44 @@ pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
         .filter(|(name, value)| value.is_sensitive() || carries_credential(name.as_str()))
         .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())));
     match (carriers.next(), carriers.next()) {
-        (None, _) => {}
-        (Some((_, value)), None) => return Some(Cow::Borrowed(value)),
+        (None, _) => url_credential(request.url()),
+        (Some((_, value)), None) => Some(value),
         // A gateway's key beside a service's: limits may be counted by either.
         (Some(first), Some(second)) => {
-            let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> =
-                [first, second].into_iter().chain(carriers).take(MOST_CREDENTIALS).collect();
+            let mut found: Vec<_> = [first, second].into_iter().chain(carriers).collect();
             found.sort_unstable();
-            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
-            return Some(Cow::Owned(parts.flatten().copied().collect()));
+            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", value, b"\0"]);
+            Some(Cow::Owned(parts.flatten().copied().collect()))
         }
     }
-    let url = request.url();
-    if url.query().is_some() {
-        let found = url.query_pairs().find(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
-        if let Some((_, value)) = found {
-            return Some(Cow::Owned(value.into_owned().into_bytes()));
-        }
+}
+
+/// The credential of the query and of `user:password@`.
+fn url_credential(url: &Url) -> Option<Cow<'_, [u8]>> {
+    let user = match (url.username(), url.password()) {
+        ("", None) => None,
+        (user, None) => Some(Cow::Borrowed(user)),
+        (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}"))),
+    };
+    if url.query().is_none() {
+        return user.map(bytes);
     }
-    url.password().map(|password| Cow::Borrowed(password.as_bytes()))
+    let carriers = url.query_pairs().filter(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
+    let mut found: Vec<_> = carriers.chain(user.map(|user| (Cow::Borrowed(""), user))).collect();
+    if found.len() <= 1 {
+        return found.pop().map(|(_, value)| bytes(value));
+    }
+    found.sort_unstable();
+    // With lengths, since a decoded value may have any byte.
+    let parts = found.iter().map(|(name, value)| format!("{name}={}:{value}\0", value.len()));
+    Some(Cow::Owned(parts.flat_map(String::into_bytes).collect()))
+}
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
 }
 
 /// The deployment or model of a request.

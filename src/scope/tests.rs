@@ -77,6 +77,46 @@ fn each_credential_header_counts() {
 }
 
 #[test]
+fn all_credential_headers_count_however_many_and_in_any_order() {
+    let with = |headers: &mut dyn Iterator<Item = (usize, &'static str)>| {
+        let mut request = request("https://api.example/");
+        for (index, value) in headers {
+            request.headers_mut().insert(CREDENTIAL_HEADERS[index], http::HeaderValue::from_static(value));
+        }
+        scope(&request)
+    };
+    let count = CREDENTIAL_HEADERS.len();
+    let same = with(&mut (0..count).map(|index| (index, "k")));
+    assert_eq!(same, with(&mut (0..count).rev().map(|index| (index, "k"))));
+    for other in 0..count {
+        let differs = with(&mut (0..count).map(|index| (index, if index == other { "other" } else { "k" })));
+        assert_ne!(same, differs, "{}", CREDENTIAL_HEADERS[other]);
+    }
+}
+
+#[test]
+fn all_credentials_of_a_url_count() {
+    let of = |url: &str| scope(&request(url));
+    for (one, other) in [
+        ("https://h/?key=doc&access_token=A", "https://h/?key=doc&access_token=B"),
+        ("https://h/?access_token=A&key=doc", "https://h/?access_token=B&key=doc"),
+        ("https://h/?key=A&key=B", "https://h/?key=A&key=C"),
+        ("https://h/?key=A&api_key=B", "https://h/?key=B&api_key=A"),
+        ("https://h/?key=1%00key=1:2&key=3", "https://h/?key=1&key=2%00key=1:3"),
+        ("https://tok1@h/", "https://tok2@h/"),
+        ("https://tok1@h/", "https://h/"),
+        ("https://tok1@h/?key=doc", "https://tok2@h/?key=doc"),
+        ("https://one:x@h/", "https://other:x@h/"),
+        ("https://one:x@h/", "https://one:y@h/"),
+    ] {
+        assert_ne!(of(one), of(other), "{one} {other}");
+    }
+    assert_eq!(of("https://h/?access_token=A&key=doc"), of("https://h/?key=doc&page=2&access_token=A"));
+    assert_eq!(of("https://tok1@h/a"), of("https://tok1@h/b?page=2"));
+    assert!(!format!("{:?}", of("https://S3CR3T@h/?key=S3CR3T&api_key=S3CR3T")).contains("S3CR3T"));
+}
+
+#[test]
 fn the_model_field_counts_where_the_vendor_limits_by_model() {
     let with = |model: &str, profile| {
         let mut request = request("https://api.example/v1/chat");
