@@ -16,7 +16,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use crate::gate::ScopeKey;
-use crate::reading::{CountedBy, Profile};
+use crate::reading::{CountedBy, Profile, Segment};
 
 /// Headers that carry a credential, besides those that are marked as sensitive.
 const CREDENTIAL_HEADERS: [&str; 14] = [
@@ -39,6 +39,9 @@ const CREDENTIAL_HEADERS: [&str; 14] = [
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
+
+/// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
+const LONGEST_LABEL: usize = 128;
 
 /// How much of a request body a model name is looked for in, in bytes.
 const LONGEST_SEARCH: usize = 1024 * 1024;
@@ -202,7 +205,8 @@ fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 
 /// The deployment or model of a request.
 fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
-    if let Some(name) = named_in_path(request.url().path()) {
+    let path = request.url().path();
+    if let Some(name) = named_in_path(path) {
         return Some(Cow::Borrowed(name));
     }
     match profile.counted_by {
@@ -211,18 +215,29 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
             let body = request.body()?.as_bytes()?;
             model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
         }
-        CountedBy::Segment(before) => segment_behind(request.url().path(), before).map(Cow::Borrowed),
+        CountedBy::Segment(segment) => named_by(segment, path),
         CountedBy::Routes(routes) => {
-            let path = request.url().path();
             routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
         }
     }
 }
 
-fn segment_behind<'a>(path: &'a str, before: &str) -> Option<&'a str> {
-    let mut segments = path.split('/');
-    segments.find(|segment| *segment == before)?;
-    segments.next().filter(|segment| !segment.is_empty())
+fn named_by(segment: Segment, path: &str) -> Option<Cow<'_, str>> {
+    let rest = path.strip_prefix('/')?.strip_prefix(segment.before)?.strip_prefix('/')?;
+    let (name, fits) = match rest.split_once('/') {
+        Some((name, after)) => (name, segment.after.contains(&after)),
+        None => (rest, segment.after.is_empty()),
+    };
+    if !fits || !may_be_label(name) {
+        return None;
+    }
+    // Some clients encode the colon that the names of Bedrock's models have.
+    let encoded = name.contains('%');
+    Some(if encoded { name.replace("%3A", ":").replace("%3a", ":").into() } else { name.into() })
+}
+
+const fn may_be_label(name: &str) -> bool {
+    !name.is_empty() && name.len() <= LONGEST_LABEL
 }
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
@@ -241,8 +256,7 @@ fn named_in_path(path: &str) -> Option<&str> {
     }
     let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
     let model = || model.and_then(|model| model.get(..until_method(model)?));
-    let name = deployment.or_else(model).filter(|name| !name.is_empty())?;
-    std::str::from_utf8(name).ok()
+    std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
 }
 
 /// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.

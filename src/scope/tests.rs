@@ -160,11 +160,56 @@ fn routes_with_limits_of_their_own_are_scopes_of_their_own() {
             "/model/anthropic.claude-3-haiku-v1:0/converse",
             Some("anthropic.claude-3-haiku-v1:0"),
         ),
+        ("slack", "/api/", None),
+        ("slack", "/api/SECRET/x", None),
+        ("slack", "/x/api/SECRET", None),
+        ("slack-webhooks", "/api/SECRET", None),
+        ("aws-bedrock", "/model/a-v1%3A0/invoke", Some("a-v1:0")),
+        ("aws-bedrock", "/model/a-v1%3a0/invoke-with-response-stream", Some("a-v1:0")),
         ("aws-bedrock", "/model/", None),
+        ("aws-bedrock", "/model//invoke", None),
+        ("aws-bedrock", "/model/SECRET", None),
+        ("aws-bedrock", "/model/SECRET/object", None),
+        ("aws-bedrock", "/model/SECRET/invoke/x", None),
+        ("aws-bedrock", "/bucket/model/SECRET/invoke", None),
+        ("aws-bedrock", "/models/SECRET/invoke", None),
+        ("databricks", "/serving-endpoints/SECRET", None),
+        ("databricks", "/serving-endpoints/SECRET/config", None),
         ("databricks", "/serving-endpoints/llama/invocations", Some("llama")),
         ("stripe", "/v1/charges", None),
     ] {
         assert_eq!(label(vendor, path).as_deref(), expected, "{vendor} {path}");
+    }
+}
+
+#[test]
+fn a_key_shows_no_path_of_the_hosts_whose_paths_name_something() {
+    for url in [
+        "https://hooks.slack.com/services/T000/B000/SECRET",
+        "https://hooks.slack.com/api/SECRET",
+        "https://bucket.s3.amazonaws.com/model/SECRET",
+        "https://w.cloud.databricks.com/serving-endpoints/SECRET",
+    ] {
+        let request = request(url);
+        let profile = Profile::for_host(request.url().host_str().unwrap());
+        let key = Parts::of(&request, profile).key();
+        assert!(!format!("{key:?}").contains("SECRET"), "{key:?}");
+    }
+}
+
+#[test]
+fn no_long_part_of_a_path_is_a_label() {
+    for (vendor, start, end) in [
+        ("aws-bedrock", "/model/", "/invoke"),
+        ("slack", "/api/", ""),
+        ("standard", "/openai/deployments/", "/chat"),
+        ("standard", "/v1/models/", ":generate"),
+    ] {
+        let label = |length| {
+            let request = request(&format!("https://api.example{start}{}{end}", "x".repeat(length)));
+            Parts::of(&request, Profile::named(vendor)).label.map(|label| label.len())
+        };
+        assert_eq!((label(LONGEST_LABEL), label(LONGEST_LABEL + 1)), (Some(LONGEST_LABEL), None), "{start}");
     }
 }
 
