@@ -10,6 +10,10 @@
 //!
 //! A re-send that the server itself invited with a positive wait is no storm and is not charged by default.
 //!
+//! A re-send is charged when it is decided. A call that is dropped in its wait before one (the future is cancelled, or
+//! a timeout around it ends) does not give the charge back, which counts until the window of the budget has passed. So
+//! where many calls are cancelled in their waits, later ones may find the budget spent, although little was sent again.
+//!
 //! Both are pure: the current moment is an argument.
 
 use std::time::{Duration, Instant};
@@ -96,7 +100,8 @@ impl RetryBudget {
     /// Takes one re-send out, where it fits; says whether it did.
     ///
     /// Charge a re-send when it is decided, not when it is sent: calls that are still waiting have already
-    /// claimed their share.
+    /// claimed their share. There is no giving back: a call that is dropped in its wait keeps what it took until the
+    /// window has passed.
     #[must_use]
     pub fn withdraw(&mut self, now: Instant) -> bool {
         let allowed = self.allows(now);

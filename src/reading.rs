@@ -19,8 +19,8 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
-pub(crate) use vendor::CountedBy;
 pub use vendor::Profile;
+pub(crate) use vendor::{CountedBy, Segment};
 
 use crate::units::QuotaUnits;
 

@@ -16,7 +16,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
 use crate::gate::ScopeKey;
-use crate::reading::{CountedBy, Profile};
+use crate::reading::{CountedBy, Profile, Segment};
 
 /// Headers that carry a credential, besides those that are marked as sensitive.
 const CREDENTIAL_HEADERS: [&str; 14] = [
@@ -36,12 +36,12 @@ const CREDENTIAL_HEADERS: [&str; 14] = [
     "xi-api-key",
 ];
 
-/// The most credentials of one request that are told apart.
-const MOST_CREDENTIALS: usize = 4;
-
 /// Query parameters that carry a credential.
 const CREDENTIAL_PARAMETERS: [&str; 6] =
     ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
+
+/// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
+const LONGEST_LABEL: usize = 128;
 
 /// How much of a request body a model name is looked for in, in bytes.
 const LONGEST_SEARCH: usize = 1024 * 1024;
@@ -155,6 +155,7 @@ fn carries_credential(name: &str) -> bool {
     name.ends_with(['n', 'y']) && CREDENTIAL_HEADERS.contains(&name)
 }
 
+/// All that tells the caller of a request from others: of its headers, else of its URL.
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
     let mut carriers = request
         .headers()
@@ -162,30 +163,50 @@ pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
         .filter(|(name, value)| value.is_sensitive() || carries_credential(name.as_str()))
         .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())));
     match (carriers.next(), carriers.next()) {
-        (None, _) => {}
-        (Some((_, value)), None) => return Some(Cow::Borrowed(value)),
+        (None, _) => url_credential(request.url()),
+        (Some((_, value)), None) => Some(value),
         // A gateway's key beside a service's: limits may be counted by either.
         (Some(first), Some(second)) => {
-            let mut found: ArrayVec<(&str, &[u8]), MOST_CREDENTIALS> =
-                [first, second].into_iter().chain(carriers).take(MOST_CREDENTIALS).collect();
+            let mut found: Vec<_> = [first, second].into_iter().chain(carriers).collect();
             found.sort_unstable();
-            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", *value, b"\0"]);
-            return Some(Cow::Owned(parts.flatten().copied().collect()));
+            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", value, b"\0"]);
+            Some(Cow::Owned(parts.flatten().copied().collect()))
         }
     }
-    let url = request.url();
-    if url.query().is_some() {
-        let found = url.query_pairs().find(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
-        if let Some((_, value)) = found {
-            return Some(Cow::Owned(value.into_owned().into_bytes()));
-        }
+}
+
+/// The credential of the query and of `user:password@`.
+fn url_credential(url: &Url) -> Option<Cow<'_, [u8]>> {
+    let user = match (url.username(), url.password()) {
+        ("", None) => None,
+        (user, None) => Some(Cow::Borrowed(user)),
+        (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}"))),
+    };
+    if url.query().is_none() {
+        return user.map(bytes);
     }
-    url.password().map(|password| Cow::Borrowed(password.as_bytes()))
+    let carriers = url.query_pairs().filter(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
+    let mut found: Vec<_> = carriers.chain(user.map(|user| (Cow::Borrowed(""), user))).collect();
+    if found.len() <= 1 {
+        return found.pop().map(|(_, value)| bytes(value));
+    }
+    found.sort_unstable();
+    // With lengths, since a decoded value may have any byte.
+    let parts = found.iter().map(|(name, value)| format!("{name}={}:{value}\0", value.len()));
+    Some(Cow::Owned(parts.flat_map(String::into_bytes).collect()))
+}
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
 }
 
 /// The deployment or model of a request.
 fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
-    if let Some(name) = named_in_path(request.url().path()) {
+    let path = request.url().path();
+    if let Some(name) = named_in_path(path) {
         return Some(Cow::Borrowed(name));
     }
     match profile.counted_by {
@@ -194,18 +215,29 @@ fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
             let body = request.body()?.as_bytes()?;
             model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
         }
-        CountedBy::Segment(before) => segment_behind(request.url().path(), before).map(Cow::Borrowed),
+        CountedBy::Segment(segment) => named_by(segment, path),
         CountedBy::Routes(routes) => {
-            let path = request.url().path();
             routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
         }
     }
 }
 
-fn segment_behind<'a>(path: &'a str, before: &str) -> Option<&'a str> {
-    let mut segments = path.split('/');
-    segments.find(|segment| *segment == before)?;
-    segments.next().filter(|segment| !segment.is_empty())
+fn named_by(segment: Segment, path: &str) -> Option<Cow<'_, str>> {
+    let rest = path.strip_prefix('/')?.strip_prefix(segment.before)?.strip_prefix('/')?;
+    let (name, fits) = match rest.split_once('/') {
+        Some((name, after)) => (name, segment.after.contains(&after)),
+        None => (rest, segment.after.is_empty()),
+    };
+    if !fits || !may_be_label(name) {
+        return None;
+    }
+    // Some clients encode the colon that the names of Bedrock's models have.
+    let encoded = name.contains('%');
+    Some(if encoded { name.replace("%3A", ":").replace("%3a", ":").into() } else { name.into() })
+}
+
+const fn may_be_label(name: &str) -> bool {
+    !name.is_empty() && name.len() <= LONGEST_LABEL
 }
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
@@ -224,8 +256,7 @@ fn named_in_path(path: &str) -> Option<&str> {
     }
     let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
     let model = || model.and_then(|model| model.get(..until_method(model)?));
-    let name = deployment.or_else(model).filter(|name| !name.is_empty())?;
-    std::str::from_utf8(name).ok()
+    std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
 }
 
 /// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.

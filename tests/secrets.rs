@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use capture::Capture;
 use reqwest::Body;
+use reqwest_admission::gate::Gate;
 use reqwest_admission::observe::{DecisionEvent, Observer};
 use reqwest_admission::policy::OnSpill;
 use reqwest_admission::reading::Profile;
@@ -202,6 +203,34 @@ async fn no_text_of_a_conflict_has_a_secret() {
     }
     assert!(capture.events("retry conflict").len() >= 3);
     texts.0.lock().unwrap().push(capture.text());
+    texts.are_clean();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_path_shows_up_in_what_a_gate_tells() {
+    let texts = Texts::default();
+    let gate = Gate::builder().build().unwrap();
+    let client = Origin::always(Answer::ok).behind(Admission::builder().gate(gate.clone()).build().unwrap());
+    for url in [
+        "https://hooks.slack.com/services/T000/B000/S3CR3T",
+        "https://hooks.slack.com/triggers/T000/1/S3CR3T",
+        "https://hooks.slack.com/api/S3CR3T",
+        "https://bucket.s3.amazonaws.com/model/S3CR3T",
+        "https://s3.eu-west-1.amazonaws.com/bucket/model/S3CR3T/invoke",
+        "https://bucket.s3.amazonaws.com/model/S3CR3T/object",
+        "https://w.cloud.databricks.com/serving-endpoints/S3CR3T",
+        "https://w.cloud.databricks.com/api/2.0/token/S3CR3T/serving-endpoints/S3CR3T/invocations",
+        "https://discord.com/api/webhooks/1/S3CR3T",
+        "https://api.telegram.org/bot1:S3CR3T/sendMessage",
+        "https://S3CR3T@h.example/S3CR3T?key=S3CR3T&api_key=S3CR3T",
+    ] {
+        assert!(client.get(url).send().await.unwrap().status().is_success(), "{url}");
+    }
+    let snapshot = gate.snapshot(tokio::time::Instant::now().into_std());
+    assert!(snapshot.scopes.len() >= 7);
+    texts.debug(&snapshot);
+    texts.debug(&gate);
+    texts.0.lock().unwrap().push(serde_json::to_string(&snapshot).unwrap());
     texts.are_clean();
 }
 

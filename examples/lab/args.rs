@@ -5,13 +5,19 @@ use std::path::PathBuf;
 
 use crate::strategy::Strategy;
 
-const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
+pub(crate) const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
                      [--json] [--check] [--results] | --noise | --report | --plots FOLDER | \
-                     --sockets [--seconds N] [--seed N] [--json] [--check]";
+                     --sockets [--seconds N] [--seed N] [--json] [--check] | --help";
+
+/// How long a run on real sockets may measure, in seconds.
+const SECONDS: RangeInclusive<f64> = 1.0..=3600.0;
+/// Leaves room for the seeds that are made of it.
+const LAST_SEED: u64 = u32::MAX as u64;
 
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub(crate) struct Args {
+    pub(crate) help: bool,
     pub(crate) quick: bool,
     pub(crate) json: bool,
     pub(crate) check: bool,
@@ -31,6 +37,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut args = Self {
+            help: false,
             quick: true,
             json: false,
             check: false,
@@ -48,6 +55,7 @@ impl Args {
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
             match word.as_str() {
+                "--help" | "-h" => return Ok(Self { help: true, ..args }),
                 "--quick" => args.quick = true,
                 "--full" => args.quick = false,
                 "--json" => args.json = true,
@@ -58,19 +66,25 @@ impl Args {
                 "--sockets" => args.sockets = true,
                 "--seconds" => {
                     let text = value()?;
-                    let seconds: Option<f64> = text.parse().ok().filter(|seconds| *seconds >= 1.0);
-                    args.seconds = Some(seconds.ok_or_else(|| format!("{text} are no seconds"))?);
+                    let seconds: Option<f64> = text.parse().ok().filter(|seconds| SECONDS.contains(seconds));
+                    let wrong =
+                        || format!("--seconds is from {} to {}, not {text}", SECONDS.start(), SECONDS.end());
+                    args.seconds = Some(seconds.ok_or_else(wrong)?);
                 }
                 "--plots" => args.plots = Some(value()?.into()),
                 "--journal" => args.journal = Some(value()?.into()),
                 "--seed" => {
                     let text = value()?;
-                    args.seed = text.parse().map_err(|_| format!("{text} is no seed"))?;
+                    let seed: Option<u64> = text.parse().ok().filter(|seed| *seed <= LAST_SEED);
+                    args.seed = seed.ok_or_else(|| format!("--seed is from 0 to {LAST_SEED}, not {text}"))?;
                 }
                 "--strategy" => args.strategies.push(value()?.parse()?),
                 "--scenario" => args.scenarios.push(crate::cases::known(value()?)?),
                 _ => return Err(format!("{word} is not known\n{USAGE}")),
             }
+        }
+        if args.seconds.is_some() && !args.sockets {
+            return Err(format!("--seconds is for --sockets alone\n{USAGE}"));
         }
         if args.noise {
             (args.quick, args.strategies) = (true, vec![Strategy::Admission]);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cases::Case;
 use crate::model::Figures;
+use crate::output::{about, say};
 use crate::strategy::Strategy;
 
 /// The runs that the file has, and the file.
@@ -20,6 +21,7 @@ use crate::strategy::Strategy;
 pub(crate) struct Journal {
     program: String,
     known: HashMap<String, Figures>,
+    path: PathBuf,
     file: Mutex<File>,
 }
 
@@ -40,12 +42,15 @@ impl Journal {
     /// Where the file can neither be read nor made.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+            std::fs::create_dir_all(folder).map_err(about(folder))?;
         }
         let program = program()?;
         let mut known = HashMap::new();
         let mut others = 0_usize;
-        let before = if path.exists() { std::fs::read_to_string(path)? } else { String::new() };
+        let before = match std::fs::read_to_string(path) {
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => String::new(),
+            before => before.map_err(about(path))?,
+        };
         // The last line of a run that was killed may be half a line.
         for line in before.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let text = |name: &str| line.get(name).and_then(Value::as_str);
@@ -57,16 +62,16 @@ impl Journal {
             }
         }
         if !known.is_empty() {
-            eprintln!("{} runs are in {} already", known.len(), path.display());
+            say(format_args!("{} runs are in {} already", known.len(), path.display()));
         }
         if others > 0 {
-            eprintln!("{others} runs in {} are of another build and not used", path.display());
+            say(format_args!("{others} runs in {} are of another build and not used", path.display()));
         }
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(about(path))?;
         if !before.is_empty() && !before.ends_with('\n') {
-            writeln!(file)?;
+            writeln!(file).map_err(about(path))?;
         }
-        Ok(Self { program, known, file: Mutex::new(file) })
+        Ok(Self { program, known, path: path.to_owned(), file: Mutex::new(file) })
     }
 
     pub(crate) fn find(&self, case: &Case, strategy: Strategy) -> Option<Figures> {
@@ -87,7 +92,8 @@ impl Journal {
             "program": self.program,
             "figures": [goodput, rejections_per_success, p50, p99, failed, peak, refusal, makespan],
         });
-        writeln!(self.file.lock().unwrap_or_else(PoisonError::into_inner), "{line}")
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(file, "{line}").map_err(about(&self.path))
     }
 }
 
@@ -121,6 +127,7 @@ fn name(case: &Case, strategy: Strategy) -> String {
 /// Tells this build from others.
 fn program() -> io::Result<String> {
     let mut hasher = DefaultHasher::new();
-    std::fs::read(std::env::current_exe()?)?.hash(&mut hasher);
+    let path = std::env::current_exe()?;
+    std::fs::read(&path).map_err(about(&path))?.hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
 }

@@ -32,6 +32,7 @@ mod journal;
 mod model;
 mod noise;
 mod origin;
+mod output;
 mod peers;
 mod plots;
 mod recorded;
@@ -48,14 +49,15 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use args::Args;
+use args::{Args, USAGE};
+use output::{print, say};
 use runs::in_parallel;
 
 fn main() -> ExitCode {
     let args = match Args::read(std::env::args().skip(1)) {
         Ok(args) => args,
         Err(problem) => {
-            eprintln!("{problem}");
+            say(problem);
             return ExitCode::from(2);
         }
     };
@@ -63,7 +65,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
-            eprintln!("{problem}");
+            say(problem);
             ExitCode::FAILURE
         }
     }
@@ -71,13 +73,18 @@ fn main() -> ExitCode {
 
 /// Does what is asked for; false where a check fails.
 fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+    if args.help {
+        print(format_args!("{USAGE}\n"))?;
+        return Ok(true);
+    }
     if args.report {
-        println!("{}", plots::report(args.seed, Path::new("target/lab"))?.display());
+        let path = plots::report(args.seed, Path::new("target/lab"))?;
+        print(format_args!("{}\n", path.display()))?;
         return Ok(true);
     }
     if let Some(folder) = &args.plots {
         for path in plots::for_readme(args.seed, folder)? {
-            println!("{}", path.display());
+            print(format_args!("{}\n", path.display()))?;
         }
         return Ok(true);
     }
@@ -87,23 +94,27 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let rows = runs::measure(args)?;
     let checks = targets::checks(&rows, args.quick);
     if args.noise {
-        print!("{}", noise::measured(&checks));
+        print(noise::measured(&checks))?;
         return Ok(true);
     }
     if args.json {
-        rows.iter().filter(|row| row.is_shown).for_each(|row| println!("{}", row.json()));
-        report::notes(&rows).iter().for_each(|note| eprintln!("{note}"));
+        for row in rows.iter().filter(|row| row.is_shown) {
+            print(format_args!("{}\n", row.json()))?;
+        }
+        report::notes(&rows).iter().for_each(say);
     } else {
-        report::notes(&rows).iter().for_each(|note| println!("{note}"));
-        println!("{}{}", report::tables(&rows), targets::table(&checks));
+        for note in report::notes(&rows) {
+            print(format_args!("{note}\n"))?;
+        }
+        print(format_args!("{}{}\n", report::tables(&rows), targets::table(&checks)))?;
     }
     if args.results {
         results::write(&rows, &checks, args.seed)?;
     }
     let complaints = targets::complaints(&checks);
     if args.check {
-        complaints.iter().for_each(|complaint| eprintln!("MISSED {complaint}"));
-        eprintln!("{}", targets::summary(&checks));
+        complaints.iter().for_each(|complaint| say(format_args!("MISSED {complaint}")));
+        say(targets::summary(&checks));
     }
     Ok(!args.check || complaints.is_empty())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::chart::{INK, Labels, Outcome, Panel, Series, chart, panels};
 use crate::in_parallel;
 use crate::model::Scenario;
+use crate::output::about;
 use crate::recorded::replay;
 use crate::strategy::Strategy;
 
@@ -45,19 +46,19 @@ pub(crate) fn report(seed: u64, folder: &Path) -> Outcome<PathBuf> {
         page,
         "<p>Drawn by <code>cargo run --release --example lab -- --report --seed {seed}</code>.</p>"
     );
-    std::fs::create_dir_all(folder)?;
+    std::fs::create_dir_all(folder).map_err(about(folder))?;
     let path = folder.join("report.html");
-    std::fs::write(&path, page)?;
+    std::fs::write(&path, page).map_err(about(&path))?;
     Ok(path)
 }
 
 /// Writes the two plots of the README and tells where. The same seed makes the same bytes.
 pub(crate) fn for_readme(seed: u64, folder: &Path) -> Outcome<[PathBuf; 2]> {
-    std::fs::create_dir_all(folder)?;
+    std::fs::create_dir_all(folder).map_err(about(folder))?;
     let paths = [folder.join("429s-per-success.svg"), folder.join("herd-and-drip.svg")];
     let plots = [rejections(seed, &REPEATABLE)?, reset(seed)?];
     for (path, (_, svg)) in paths.iter().zip(plots) {
-        std::fs::write(path, svg)?;
+        std::fs::write(path, svg).map_err(about(path))?;
     }
     Ok(paths)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::cases::RECORDED;
 use crate::chart::Outcome;
 use crate::model::Figures;
+use crate::output::about;
 use crate::plots;
 use crate::report::{self, Row, per_success};
 use crate::strategy::Strategy;
@@ -52,7 +53,7 @@ pub(crate) fn write(rows: &[Row], checks: &[Check], seed: u64) -> Outcome<()> {
 
 /// Puts `text` between the marks of this name.
 fn replace(path: &Path, name: &str, text: &str) -> io::Result<()> {
-    let before = std::fs::read_to_string(path)?;
+    let before = std::fs::read_to_string(path).map_err(about(path))?;
     let (begin, end) = (format!("<!-- lab: {name} -->\n"), format!("<!-- lab: end of {name} -->"));
     let parts = before.split_once(&begin).and_then(|(head, rest)| {
         rest.split_once(&end).map(|(_, tail)| format!("{head}{begin}\n{}\n\n{end}{tail}", text.trim()))
@@ -60,7 +61,7 @@ fn replace(path: &Path, name: &str, text: &str) -> io::Result<()> {
     let Some(after) = parts else {
         return Err(io::Error::other(format!("{} has no marks for {name}", path.display())));
     };
-    std::fs::write(path, after)
+    std::fs::write(path, after).map_err(about(path))
 }
 
 fn figures(rows: &[Row], strategy: Strategy, callers: usize) -> Option<Figures> {

@@ -8,6 +8,7 @@ use crate::args::Args;
 use crate::cases::{self, Case};
 use crate::journal::{Journal, Played};
 use crate::model::{Figures, Scenario};
+use crate::output::say;
 use crate::recorded::replay;
 use crate::report::Row;
 use crate::strategy::Strategy;
@@ -63,7 +64,7 @@ fn played(case: &Case, strategy: Strategy, journal: &Option<Journal>) -> Figures
     let figures = strategy.play(case.scenario).figures();
     let played = Played { case, strategy, figures, took: start.elapsed() };
     if let Err(problem) = journal.add(&played) {
-        eprintln!("the journal cannot be written: {problem}");
+        say(format_args!("the journal cannot be written: {problem}"));
     }
     figures
 }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::model::{Figures, Scenario, World};
+use crate::output::{print, say};
 use crate::runs::in_parallel;
 use crate::strategy::Strategy;
 use callers::{Callers, Protocol};
@@ -61,13 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         beside.extend(reals.into_iter().map(|real| Beside::new(real, &virtual_runs)));
     }
     if args.json {
-        compare::print_json(&beside, &virtual_runs);
+        print(compare::json(&beside, &virtual_runs))?;
     } else {
-        compare::print(&beside, &virtual_runs);
+        print(compare::tables(&beside, &virtual_runs))?;
     }
     let contradictions: Vec<String> = beside.iter().flat_map(Beside::contradictions).collect();
     for contradiction in &contradictions {
-        eprintln!("CONTRADICTION: {contradiction}");
+        say(format_args!("CONTRADICTION: {contradiction}"));
     }
     Ok(!args.check || contradictions.is_empty())
 }

@@ -1,8 +1,11 @@
-//! Tests of the lab itself: that it repeats, that it compares before it passes, and that its journal goes on.
+//! Tests of the lab itself: that it repeats, that it compares before it passes, that its journal goes on, and what it
+//! takes and prints.
 
+mod args;
 mod by_hand;
 mod checks;
 mod journal;
+mod output;
 
 use crate::cases::{self, Case};
 use crate::model::{Scenario, ServerKind};

@@ -50,6 +50,9 @@ impl Backoff {
 }
 
 /// The share of re-sends over a client's life, as tower's `TpsBudget` has it.
+///
+/// A re-send is charged when it is decided; a call that is dropped in its wait does not give the charge back, which
+/// counts until the window has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryBudgetPolicy {

@@ -286,3 +286,23 @@ fn limits_of_a_success() {
     );
     assert!(reading.hint().is_none() && reading.exhausted().contains(QuotaUnit::Tokens));
 }
+
+#[test]
+fn of_two_resets_of_one_bucket_the_later_counts_whichever_comes_first() {
+    let wait = |fields: &[(&'static str, &'static str)]| {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        let reading =
+            Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::UNIX_EPOCH);
+        reading.hint().map(|hint| hint.wait().as_millis())
+    };
+    for (one, other, later) in [("6m0s", "1, 0", 360_000), ("6m0s", "400", 400_000), ("5", "7", 7_000)] {
+        for (one, other) in [(one, other), (other, one)] {
+            let fields = [("x-ratelimit-requests-reset", one), ("x-ratelimit-reset-requests", other)];
+            let back = [fields[1], fields[0]];
+            assert_eq!((wait(&fields), wait(&back)), (Some(later), Some(later)), "{one} {other}");
+        }
+    }
+}

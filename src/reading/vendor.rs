@@ -58,10 +58,19 @@ pub(crate) enum CountedBy {
     Account,
     /// The model, which the `model` field of the request's body names.
     Model,
-    /// What the segment of the path behind this one names.
-    Segment(&'static str),
+    /// What a segment of the path names.
+    Segment(Segment),
     /// Groups of routes, by how their paths begin; the first match counts, and all others share one set of limits.
     Routes(&'static [(&'static str, &'static str)]),
+}
+
+/// Paths of the form `/{before}/{name}/{after}`, and no others: what is named is shown, and any other path may be a
+/// secret or have one in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) before: &'static str,
+    /// What may stand behind the name; where there is nothing, the path must end with the name.
+    pub(crate) after: &'static [&'static str],
 }
 
 /// How a reset without a unit is meant where it is not an epoch.
@@ -173,6 +182,9 @@ mod tests {
             ("models.github.ai", "github-models"),
             ("notgithub.com", "standard"),
             ("github.com.evil.example", "standard"),
+            ("slack.com", "slack"),
+            ("workspace.slack.com", "slack"),
+            ("hooks.slack.com", "slack-webhooks"),
             ("us-central1-aiplatform.googleapis.com", "gemini"),
             ("bedrock-runtime.eu-west-1.amazonaws.com", "aws-bedrock"),
             ("", "standard"),

@@ -77,6 +77,45 @@ fn each_credential_header_counts() {
 }
 
 #[test]
+fn all_credential_headers_count_however_many_and_in_any_order() {
+    let with = |headers: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
+        let mut request = request("https://api.example/");
+        for (name, value) in headers {
+            request.headers_mut().insert(name, http::HeaderValue::from_static(value));
+        }
+        scope(&request)
+    };
+    let all = CREDENTIAL_HEADERS.map(|name| (name, "k"));
+    let same = with(&mut all.into_iter());
+    assert_eq!(same, with(&mut all.into_iter().rev()));
+    for name in CREDENTIAL_HEADERS {
+        assert_ne!(same, with(&mut all.into_iter().chain([(name, "other")])), "{name}");
+    }
+}
+
+#[test]
+fn all_credentials_of_a_url_count() {
+    let of = |url: &str| scope(&request(url));
+    for (one, other) in [
+        ("https://h/?key=doc&access_token=A", "https://h/?key=doc&access_token=B"),
+        ("https://h/?access_token=A&key=doc", "https://h/?access_token=B&key=doc"),
+        ("https://h/?key=A&key=B", "https://h/?key=A&key=C"),
+        ("https://h/?key=A&api_key=B", "https://h/?key=B&api_key=A"),
+        ("https://h/?key=1%00key=1:2&key=3", "https://h/?key=1&key=2%00key=1:3"),
+        ("https://tok1@h/", "https://tok2@h/"),
+        ("https://tok1@h/", "https://h/"),
+        ("https://tok1@h/?key=doc", "https://tok2@h/?key=doc"),
+        ("https://one:x@h/", "https://other:x@h/"),
+        ("https://one:x@h/", "https://one:y@h/"),
+    ] {
+        assert_ne!(of(one), of(other), "{one} {other}");
+    }
+    assert_eq!(of("https://h/?access_token=A&key=doc"), of("https://h/?key=doc&page=2&access_token=A"));
+    assert_eq!(of("https://tok1@h/a"), of("https://tok1@h/b?page=2"));
+    assert!(!format!("{:?}", of("https://S3CR3T@h/?key=S3CR3T&api_key=S3CR3T")).contains("S3CR3T"));
+}
+
+#[test]
 fn the_model_field_counts_where_the_vendor_limits_by_model() {
     let with = |model: &str, profile| {
         let mut request = request("https://api.example/v1/chat");
@@ -120,11 +159,56 @@ fn routes_with_limits_of_their_own_are_scopes_of_their_own() {
             "/model/anthropic.claude-3-haiku-v1:0/converse",
             Some("anthropic.claude-3-haiku-v1:0"),
         ),
+        ("slack", "/api/", None),
+        ("slack", "/api/SECRET/x", None),
+        ("slack", "/x/api/SECRET", None),
+        ("slack-webhooks", "/api/SECRET", None),
+        ("aws-bedrock", "/model/a-v1%3A0/invoke", Some("a-v1:0")),
+        ("aws-bedrock", "/model/a-v1%3a0/invoke-with-response-stream", Some("a-v1:0")),
         ("aws-bedrock", "/model/", None),
+        ("aws-bedrock", "/model//invoke", None),
+        ("aws-bedrock", "/model/SECRET", None),
+        ("aws-bedrock", "/model/SECRET/object", None),
+        ("aws-bedrock", "/model/SECRET/invoke/x", None),
+        ("aws-bedrock", "/bucket/model/SECRET/invoke", None),
+        ("aws-bedrock", "/models/SECRET/invoke", None),
+        ("databricks", "/serving-endpoints/SECRET", None),
+        ("databricks", "/serving-endpoints/SECRET/config", None),
         ("databricks", "/serving-endpoints/llama/invocations", Some("llama")),
         ("stripe", "/v1/charges", None),
     ] {
         assert_eq!(label(vendor, path).as_deref(), expected, "{vendor} {path}");
+    }
+}
+
+#[test]
+fn a_key_shows_no_path_of_the_hosts_whose_paths_name_something() {
+    for url in [
+        "https://hooks.slack.com/services/T000/B000/SECRET",
+        "https://hooks.slack.com/api/SECRET",
+        "https://bucket.s3.amazonaws.com/model/SECRET",
+        "https://w.cloud.databricks.com/serving-endpoints/SECRET",
+    ] {
+        let request = request(url);
+        let profile = Profile::for_host(request.url().host_str().unwrap());
+        let key = Parts::of(&request, profile).key();
+        assert!(!format!("{key:?}").contains("SECRET"), "{key:?}");
+    }
+}
+
+#[test]
+fn no_long_part_of_a_path_is_a_label() {
+    for (vendor, start, end) in [
+        ("aws-bedrock", "/model/", "/invoke"),
+        ("slack", "/api/", ""),
+        ("standard", "/openai/deployments/", "/chat"),
+        ("standard", "/v1/models/", ":generate"),
+    ] {
+        let label = |length| {
+            let request = request(&format!("https://api.example{start}{}{end}", "x".repeat(length)));
+            Parts::of(&request, Profile::named(vendor)).label.map(|label| label.len())
+        };
+        assert_eq!((label(LONGEST_LABEL), label(LONGEST_LABEL + 1)), (Some(LONGEST_LABEL), None), "{start}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Real figures beside virtual ones, and how far they may differ.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::callers::Protocol;
@@ -127,40 +129,51 @@ fn title(protocol: Protocol, scenario: &Scenario) -> String {
 }
 
 /// The real runs under their titles, each below its virtual counterpart, as Markdown.
-pub(crate) fn print(beside: &[Beside], virtual_runs: &[Virtual]) {
+pub(crate) fn tables(beside: &[Beside], virtual_runs: &[Virtual]) -> String {
+    let mut text = String::new();
     for case in beside.chunk_by(|one, other| {
         one.real.protocol == other.real.protocol && one.real.scenario.load == other.real.scenario.load
     }) {
         let Some(Beside { real: Real { protocol, scenario, .. }, .. }) = case.first() else { continue };
-        println!("\n### {}\n", title(*protocol, scenario));
-        println!(
+        let _ = writeln!(text, "\n### {}\n", title(*protocol, scenario));
+        let _ = writeln!(
+            text,
             "| strategy | clock | goodput % | 429/success | p50 s | p99 s | failed % | peak 429/s | sent early | connections |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|---|");
+        let _ = writeln!(text, "|---|---|---|---|---|---|---|---|---|---|");
         let is_oracle =
             |run: &&Virtual| run.strategy == Strategy::Oracle && run.scenario.load == scenario.load;
         for oracle in virtual_runs.iter().filter(is_oracle) {
-            println!("| {} | virtual | {} | | |", oracle.strategy, cells(&mean_and_deviation(oracle)));
+            let _ = writeln!(
+                text,
+                "| {} | virtual | {} | | |",
+                oracle.strategy,
+                cells(&mean_and_deviation(oracle))
+            );
         }
         for Beside { real, counterpart } in case {
-            println!(
+            let _ = writeln!(
+                text,
                 "| {} | virtual | {} | | |",
                 counterpart.strategy,
                 cells(&mean_and_deviation(counterpart))
             );
             let figures = FIGURES.each_ref().map(|figure| ((figure.of)(&real.figures), None));
             let Real { seen, .. } = real;
-            println!("| | real | {} | {} | {} |", cells(&figures), seen.early, seen.connections);
+            let _ =
+                writeln!(text, "| | real | {} | {} | {} |", cells(&figures), seen.early, seen.connections);
         }
         for Beside { real: Real { strategy, seen, in_use, .. }, .. } in case {
             if *strategy == Strategy::Admission {
-                println!(
+                let _ = writeln!(
+                    text,
                     "\n{} calls were cut off at the end; permits and places in the queue not given back: {in_use}.",
                     seen.open
                 );
             }
         }
     }
+    text
 }
 
 fn mean_and_deviation(run: &Virtual) -> [(f64, Option<f64>); 6] {
@@ -181,10 +194,15 @@ fn cells(figures: &[(f64, Option<f64>); 6]) -> String {
 }
 
 /// One object for each real run, with its counterpart's means and what they may differ by.
-pub(crate) fn print_json(beside: &[Beside], virtual_runs: &[Virtual]) {
+pub(crate) fn json(beside: &[Beside], virtual_runs: &[Virtual]) -> String {
+    let mut text = String::new();
     for oracle in virtual_runs.iter().filter(|run| run.strategy == Strategy::Oracle) {
         let means: Vec<_> = FIGURES.iter().map(|figure| json!([figure.name, oracle.mean(figure)])).collect();
-        println!("{}", json!({"strategy": "oracle", "load": oracle.scenario.load, "virtual": means}));
+        let _ = writeln!(
+            text,
+            "{}",
+            json!({"strategy": "oracle", "load": oracle.scenario.load, "virtual": means})
+        );
     }
     for Beside { real, counterpart } in beside {
         let Real { protocol, scenario, strategy, seen, in_use, .. } = real;
@@ -200,7 +218,8 @@ pub(crate) fn print_json(beside: &[Beside], virtual_runs: &[Virtual]) {
                 })
             })
             .collect();
-        println!(
+        let _ = writeln!(
+            text,
             "{}",
             json!({
                 "scenario": "sockets",
@@ -218,4 +237,5 @@ pub(crate) fn print_json(beside: &[Beside], virtual_runs: &[Virtual]) {
             })
         );
     }
+    text
 }

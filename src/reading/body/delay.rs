@@ -94,12 +94,16 @@ impl Walk<'_> {
         match value {
             Value::Number(_) => decimal_of(value).and_then(number),
             Value::String(text) => self.clock.read(text.as_bytes(), unit),
-            // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one out.
+            // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one
+            // out, which null means as well.
             Value::Object(duration) => {
-                let part = |key: &str| duration.get(key).map(decimal_of);
+                let part = |key: &str| duration.get(key).filter(|part| !part.is_null()).map(decimal_of);
                 let total = match (part("seconds"), part("nanos")) {
-                    (Some(seconds), Some(nanos)) => seconds?.plus_billionths(nanos?)?,
-                    (Some(seconds), None) => seconds?,
+                    // Less than a second more or less: what can be read is still the least to wait.
+                    (Some(seconds), nanos) => {
+                        let seconds = seconds?;
+                        nanos.flatten().and_then(|nanos| seconds.plus_billionths(nanos)).unwrap_or(seconds)
+                    }
                     (None, nanos) => Decimal::ZERO.plus_billionths(nanos??)?,
                 };
                 self.clock.advice(Stated::number(total, BareUnit::Seconds)?)

@@ -159,7 +159,7 @@ fn numbers_in_every_notation_of_json() {
 }
 
 #[test]
-fn a_protobuf_duration_is_read_as_a_whole_or_not_at_all() {
+fn a_protobuf_duration_is_read_as_far_as_it_goes() {
     for (duration, wait) in [
         (r#"{"seconds":34,"nanos":74824224}"#, Some(34_075)),
         (r#"{"seconds":"34"}"#, Some(34_000)),
@@ -169,9 +169,18 @@ fn a_protobuf_duration_is_read_as_a_whole_or_not_at_all() {
         (r#"{"seconds":1.5,"nanos":0}"#, Some(1_500)),
         (r#"{"seconds":1e300,"nanos":5}"#, None),
         (r#"{"seconds":-1,"nanos":5}"#, None),
-        (r#"{"seconds":null,"nanos":5}"#, None),
-        (r#"{"seconds":5,"nanos":-1}"#, None),
         (r#"{"seconds":"5s"}"#, None),
+        (r#"{"seconds":"5s","nanos":1}"#, None),
+        // In protobuf's JSON null is as good as nothing.
+        (r#"{"seconds":100,"nanos":null}"#, Some(100_000)),
+        (r#"{"seconds":null,"nanos":5}"#, Some(1)),
+        (r#"{"seconds":null,"nanos":null}"#, None),
+        (r#"{"seconds":null}"#, None),
+        (r#"{"seconds":5,"nanos":-1}"#, Some(5_000)),
+        (r#"{"seconds":5,"nanos":"x"}"#, Some(5_000)),
+        (r#"{"seconds":5,"nanos":1e300}"#, Some(5_000)),
+        (r#"{"seconds":5,"nanos":[]}"#, Some(5_000)),
+        (r#"{"nanos":-1}"#, None),
         ("{}", None),
     ] {
         let read = advice(&format!("{{\"retry_after\":{duration}}}")).map(|(wait, _)| wait);

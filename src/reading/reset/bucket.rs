@@ -168,14 +168,19 @@ impl<'h> Bucket<'h> {
     }
 }
 
-/// Whether a reset is later than one known already, as far as the two can be compared.
+/// Whether a reset is later than one known already, by an order that does not ask which of the two came first.
 #[inline(never)]
 fn is_later(known: Reset, new: Reset, clock: &Clock<'_>) -> bool {
-    match (known, new) {
-        (Reset::Bare(known, _), Reset::Bare(new, _)) => new > known,
-        (Reset::Stated(known), Reset::Stated(new)) => {
-            clock.advice(new).map(|new| new.wait) > clock.advice(known).map(|known| known.wait)
-        }
-        _ => false,
-    }
+    // What a bare number means may depend on the rest of the bucket; until then its name counts, and what states its
+    // own unit is the surer one of two that say the same.
+    let place = |reset| {
+        let (stated, sure, number) = match reset {
+            Reset::Stated(stated) => (Some(stated), 2, None),
+            Reset::Bare(number, unit) => {
+                (Stated::number(number, unit), u8::from(unit == BareUnit::Seconds), Some(number.nanos()))
+            }
+        };
+        (stated.and_then(|stated| clock.advice(stated)).map(|advice| advice.wait), sure, number)
+    };
+    place(new) > place(known)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BareReset, CountedBy, Profile};
+use super::{BareReset, CountedBy, Profile, Segment};
 use crate::units::QuotaUnit::{Concurrency, InputTokens, OutputTokens, Quota, Requests, Tokens};
 
 pub(super) static STANDARD: Profile = Profile {
@@ -178,7 +178,17 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "aws-bedrock",
         hosts: &["amazonaws.com"],
-        counted_by: CountedBy::Segment("model"),
+        counted_by: CountedBy::Segment(Segment {
+            before: "model",
+            after: &[
+                "invoke",
+                "invoke-with-response-stream",
+                "converse",
+                "converse-stream",
+                "async-invoke",
+                "count-tokens",
+            ],
+        }),
         extra_statuses: &[400],
         terminal_phrases: &["per day"],
         units_by_phrase: &[("too many tokens", Tokens), ("too many requests", Requests)],
@@ -194,7 +204,7 @@ pub(super) static VENDORS: &[Profile] = &[
         name: "databricks",
         hosts: &["cloud.databricks.com", "gcp.databricks.com", "azuredatabricks.net"],
         units_by_code: &[("requestlimitexceeded", Requests)],
-        counted_by: CountedBy::Segment("serving-endpoints"),
+        counted_by: CountedBy::Segment(Segment { before: "serving-endpoints", after: &["invocations"] }),
         ..PLAIN
     },
     // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api: at least a minute.
@@ -254,13 +264,19 @@ pub(super) static VENDORS: &[Profile] = &[
         ..PLAIN
     },
     plain("zendesk", &["zendesk.com"]),
-    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace. The path of an incoming
-    // webhook, on another host, is a secret and must become no label.
+    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace.
     Profile {
         name: "slack",
         hosts: &["slack.com"],
         units_by_code: &[("ratelimited", Requests)],
-        counted_by: CountedBy::Segment("api"),
+        counted_by: CountedBy::Segment(Segment { before: "api", after: &[] }),
+        ..PLAIN
+    },
+    // The path of an incoming webhook is a secret.
+    Profile {
+        name: "slack-webhooks",
+        hosts: &["hooks.slack.com"],
+        units_by_code: &[("ratelimited", Requests)],
         ..PLAIN
     },
     Profile {
