@@ -1,4 +1,4 @@
-//! The figures that the middleware has to reach, and what is known of those that it does not.
+//! The figures that the middleware has to reach.
 
 use std::fmt::Write as _;
 
@@ -7,29 +7,6 @@ use crate::model::{Figures, Scenario};
 use crate::noise;
 use crate::report::Row;
 use crate::strategy::Strategy;
-
-/// A target that is missed, by no more than so much, for a reason that is understood.
-#[derive(Clone, Copy, Debug)]
-struct KnownMiss {
-    case: &'static str,
-    what: &'static str,
-    /// The mean over the seeds that the noise was measured with.
-    value: f64,
-    why: &'static str,
-}
-
-const KNOWN_MISSES: &[KnownMiss] = &[KnownMiss {
-    case: "batch (small quota), 512 callers, 32000 tokens/s",
-    what: "failed",
-    value: 0.0085,
-    why: "the cap of six attempts is used up while 512 callers at once learn of a bucket for 80 calls",
-}];
-
-/// Case and figure of each.
-#[cfg(test)]
-pub(crate) fn known_misses() -> impl Iterator<Item = (&'static str, &'static str)> {
-    KNOWN_MISSES.iter().map(|known| (known.case, known.what))
-}
 
 /// One figure against its target.
 #[derive(Clone, Debug)]
@@ -51,8 +28,6 @@ pub(crate) enum Verdict {
     Reached,
     /// Chance alone may be the reason.
     WithinNoise,
-    /// Missed for a reason that is known, and no worse than it was.
-    Known(&'static str),
     Missed,
     NotCompared,
 }
@@ -66,13 +41,13 @@ impl Check {
 
     pub(crate) fn verdict(&self) -> Verdict {
         let Some(target) = self.target else { return Verdict::NotCompared };
-        let short_of = |bound: f64| if self.at_least { bound - self.value } else { self.value - bound };
-        let known = KNOWN_MISSES.iter().find(|known| known.case == self.case && known.what == self.what);
-        match known {
-            _ if short_of(target) <= 0.0 => Verdict::Reached,
-            Some(known) if short_of(known.value) <= self.tolerance() => Verdict::Known(known.why),
-            None if short_of(target) <= self.tolerance() => Verdict::WithinNoise,
-            _ => Verdict::Missed,
+        let short_of = if self.at_least { target - self.value } else { self.value - target };
+        if short_of <= 0.0 {
+            Verdict::Reached
+        } else if short_of <= self.tolerance() {
+            Verdict::WithinNoise
+        } else {
+            Verdict::Missed
         }
     }
 }
@@ -201,11 +176,10 @@ pub(crate) fn table(checks: &[Check]) -> String {
         let sign = if *at_least { "≥" } else { "≤" };
         let target = check.target.map_or_else(|| "none".into(), |target| format!("{sign} {target:.4}"));
         let verdict = match check.verdict() {
-            Verdict::Reached => "reached".into(),
-            Verdict::WithinNoise => "missed within the noise".into(),
-            Verdict::Known(why) => format!("missed, known: {why}"),
-            Verdict::Missed => "MISSED".into(),
-            Verdict::NotCompared => "not compared".into(),
+            Verdict::Reached => "reached",
+            Verdict::WithinNoise => "missed within the noise",
+            Verdict::Missed => "MISSED",
+            Verdict::NotCompared => "not compared",
         };
         let _ = writeln!(
             text,
@@ -223,7 +197,6 @@ pub(crate) fn summary(checks: &[Check]) -> String {
     let mut text = format!("{} of {} targets reached", count(|is| is == Verdict::Reached), checks.len());
     for (number, what) in [
         (count(|is| is == Verdict::WithinNoise), "missed within the noise"),
-        (count(|is| matches!(is, Verdict::Known(_))), "missed for a known reason, and no worse"),
         (count(|is| is == Verdict::Missed), "MISSED"),
         (count(|is| is == Verdict::NotCompared), "not compared"),
     ] {

@@ -61,17 +61,6 @@ fn a_miss_beyond_the_noise_fails() {
 }
 
 #[test]
-fn a_known_miss_stays_visible_and_fails_when_it_gets_worse() {
-    let case = "batch (small quota), 512 callers, 32000 tokens/s";
-    let ours =
-        |failed| rows(case, &[(Strategy::Admission, vec![Figures { failed, ..Figures::default() }; 2])]);
-    assert_eq!(verdict(&ours(0.0), "failed"), Verdict::Reached);
-    assert!(matches!(verdict(&ours(0.009), "failed"), Verdict::Known(_)));
-    assert!(targets::table(&targets::checks(&ours(0.009), true)).contains("missed, known: "));
-    assert_eq!(verdict(&ours(0.02), "failed"), Verdict::Missed);
-}
-
-#[test]
 fn a_scenario_that_is_not_there_is_an_error() {
     assert_eq!(cases::known("batch".into()).as_deref(), Ok("batch"));
     assert!(cases::known("bath".into()).is_err_and(|problem| problem.contains("batch, costly-rejections")));
@@ -87,17 +76,5 @@ fn every_target_of_a_quick_run_has_its_measured_noise_and_an_oracle() {
         for check in targets::checks(&[row], true) {
             assert!(noise::tolerance(&check.case, check.what, 1).is_some(), "{}: {}", check.case, check.what);
         }
-    }
-}
-
-#[test]
-fn known_misses_are_of_targets_that_there_are() {
-    let rows: Vec<Row> = cases::all(true)
-        .iter()
-        .map(|case| Row::new(case, Strategy::Admission, vec![Figures::default()]))
-        .collect();
-    let checks = targets::checks(&rows, true);
-    for (case, what) in targets::known_misses() {
-        assert!(checks.iter().any(|check| check.case == case && check.what == what), "{case}: {what}");
     }
 }
