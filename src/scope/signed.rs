@@ -47,8 +47,9 @@ fn signer(value: &[u8]) -> Option<Cow<'_, [u8]>> {
         // Azure's, whose names of keys may have slashes. Volcengine's of the same name is of the form below.
         parameter(rest, b'&', "Credential")?
     } else if scheme.last_chunk().is_some_and(|end: &[u8; 7]| end.eq_ignore_ascii_case(b"-SHA256")) {
-        // Version 4 of Amazon's and those modelled on it: the date and the region follow behind a slash.
-        before(parameter(rest, b',', "Credential")?, b'/')?
+        // Version 4 of Amazon's and those modelled on it: the date and the region follow behind a slash, if at all.
+        let credential = parameter(rest, b',', "Credential")?;
+        before(credential, b'/').unwrap_or(credential)
     } else {
         return None;
     };
@@ -135,6 +136,7 @@ mod tests {
             ("TC3-HMAC-SHA256 SignedHeaders=host, Credential=AKIDz8/2026-11-30/cvm/tc3_request", "AKIDz8"),
             ("HMAC-SHA256 Credential=AK/20261130/cn/iam/request, SignedHeaders=host, Signature=1", "AK"),
             ("HMAC-SHA256 Credential=a/b&SignedHeaders=host&Signature=1", "a/b"),
+            ("ACS3-HMAC-SHA256 Credential=key,SignedHeaders=host,Signature=1", "key"),
             ("SDK-HMAC-SHA256 Access=key, SignedHeaders=host, Signature=1", "key"),
             ("AWS AKIDEXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=", "AKIDEXAMPLE"),
             ("SharedKey account:ctzMq410TV3wS7upTBcunJTDLEJwMAZuFPfr0mrrA08=", "account"),
@@ -198,7 +200,7 @@ mod tests {
             "AWS key",
             "AWS4-HMAC-SHA256 Signature=5d67",
             "AWS4-HMAC-SHA256 Credential=, Signature=5d67",
-            "AWS4-HMAC-SHA256 Credential=key, Signature=5d67",
+            "AWS4-HMAC-SHA256 Credential=/20261130, Signature=5d67",
             "",
             " ",
         ] {
