@@ -51,11 +51,7 @@ impl LogicalCall<'_> {
     }
 
     /// Waits at the gate; `now` becomes the moment at which that ends.
-    pub(super) async fn queue(
-        &mut self,
-        mut ticket: Ticket,
-        now: &mut Instant,
-    ) -> Result<Option<Permit>, Refusal> {
+    async fn queue(&mut self, mut ticket: Ticket, now: &mut Instant) -> Result<Option<Permit>, Refusal> {
         self.tell_queued(ticket.predicted().time);
         let start = clock::now();
         let granted = loop {
@@ -63,14 +59,10 @@ impl LogicalCall<'_> {
             *now = clock::now();
             match granted {
                 // Between the grant and this task's turn another call was refused: the scope is closed to this one, too.
-                Ok(permit) if permit.is_overtaken(*now) => {
-                    match self.reserve(Some(permit.step_back()), *now) {
-                        None => break Ok(None),
-                        Some(Reserve::Granted(permit)) => break Ok(Some(permit)),
-                        Some(Reserve::Refused(refusal)) => break Err(refusal),
-                        Some(Reserve::Queued(again)) => ticket = again,
-                    }
-                }
+                Ok(permit) if permit.is_overtaken(*now) => match self.ask_again(permit, *now) {
+                    ControlFlow::Break(answer) => break answer,
+                    ControlFlow::Continue(again) => ticket = again,
+                },
                 granted => break granted.map(Some),
             }
         };
@@ -87,11 +79,23 @@ impl LogicalCall<'_> {
             return Ok(Some(permit));
         }
         // While the fleet was asked, another call was refused. What is booked there stays booked.
-        match self.reserve(Some(permit.step_back()), *now) {
-            None => Ok(None),
-            Some(Reserve::Granted(permit)) => Ok(Some(permit)),
-            Some(Reserve::Refused(refusal)) => Err(refusal),
-            Some(Reserve::Queued(ticket)) => self.queue(ticket, now).await,
+        match self.ask_again(permit, *now) {
+            ControlFlow::Break(answer) => answer,
+            ControlFlow::Continue(ticket) => self.queue(ticket, now).await,
+        }
+    }
+
+    /// Gives a permit back that a refusal has overtaken, and asks anew from its place. Goes on with the ticket to wait with.
+    fn ask_again(
+        &self,
+        permit: Permit,
+        now: Instant,
+    ) -> ControlFlow<Result<Option<Permit>, Refusal>, Ticket> {
+        match self.reserve(Some(permit.step_back()), now) {
+            None => ControlFlow::Break(Ok(None)),
+            Some(Reserve::Granted(permit)) => ControlFlow::Break(Ok(Some(permit))),
+            Some(Reserve::Refused(refusal)) => ControlFlow::Break(Err(refusal)),
+            Some(Reserve::Queued(ticket)) => ControlFlow::Continue(ticket),
         }
     }
 
