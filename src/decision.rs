@@ -24,12 +24,17 @@
 //! assert_eq!(tight, Decision::SpillOver(Reason::BudgetExceeded));
 //! ```
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::jitter::{Draw, exponential, full_jitter};
-use crate::policy::{AdmissionPolicy, RetryCharge};
-use crate::reading::{Hint, HintKind, Reading, Terminal};
+use crate::jitter::Draw;
+use crate::policy::AdmissionPolicy;
+use crate::reading::{Hint, Reading, Terminal};
+
+mod reason;
+mod wait;
+
+pub use reason::Reason;
+use wait::Wait;
 
 /// What to do about the outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,84 +59,6 @@ pub enum Decision {
     },
     /// Give the call up here, at once, so that something else can take it.
     SpillOver(Reason),
-}
-
-/// Why a call is spilled over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The wait does not fit into what is left of the latency budget.
-    BudgetExceeded,
-    /// The call has had all its attempts.
-    AttemptsExhausted,
-    /// Credit, spend cap or a long-lived quota is used up: no wait helps.
-    QuotaExhausted,
-    /// The request's body is a stream that cannot be sent twice.
-    BodyNotReplayable,
-    /// The client as a whole has re-sent its share.
-    RetryBudgetSpent,
-    /// The server says not to repeat the request.
-    ServerDirective,
-    /// The request is larger than the server's limit will ever take.
-    RequestTooLarge,
-    /// As many calls wait at the gate as may.
-    QueueFull,
-    /// The wait at the gate would be longer than the gate's own bound.
-    QueueWaitExceeded,
-    /// Honoured waits were in vain too often in a row, and another deployment can take the call.
-    WaitsFailed,
-    /// A router chose another deployment, or to give up.
-    RouterChoice,
-    /// Another call is finding out whether the primary takes calls again.
-    AwaitingProbe,
-    /// No connection to a deployment that calls are routed to.
-    Unreachable,
-    /// The request's path or body is none that the deployment can take.
-    NotForTarget,
-}
-
-impl Reason {
-    /// The reason's name in snake case, as events and metrics have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BudgetExceeded => "budget_exceeded",
-            Self::AttemptsExhausted => "attempts_exhausted",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::BodyNotReplayable => "body_not_replayable",
-            Self::RetryBudgetSpent => "retry_budget_spent",
-            Self::ServerDirective => "server_directive",
-            Self::RequestTooLarge => "request_too_large",
-            Self::QueueFull => "queue_full",
-            Self::QueueWaitExceeded => "queue_wait_exceeded",
-            Self::WaitsFailed => "waits_failed",
-            Self::RouterChoice => "router_choice",
-            Self::AwaitingProbe => "awaiting_probe",
-            Self::Unreachable => "unreachable",
-            Self::NotForTarget => "not_for_target",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BudgetExceeded => "the wait exceeds the latency budget",
-            Self::AttemptsExhausted => "all attempts are used",
-            Self::QuotaExhausted => "the quota is exhausted",
-            Self::BodyNotReplayable => "the request body cannot be sent again",
-            Self::RetryBudgetSpent => "the retry budget is spent",
-            Self::ServerDirective => "the server says not to repeat the request",
-            Self::RequestTooLarge => "the request is larger than the limit",
-            Self::QueueFull => "too many calls are waiting",
-            Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
-            Self::WaitsFailed => "honoured waits were in vain",
-            Self::RouterChoice => "a router chose so",
-            Self::AwaitingProbe => "the primary is being probed",
-            Self::Unreachable => "the deployment cannot be reached",
-            Self::NotForTarget => "the request is none for the deployment",
-        })
-    }
 }
 
 /// What came of an attempt.
@@ -289,98 +216,6 @@ fn repeat_unclear(
     match Wait::without_advice(policy, call, at, draw).fit(policy, call, at, draw) {
         wait @ Decision::Wait { .. } => wait,
         Decision::Admit | Decision::SpillOver(_) => Decision::Admit,
-    }
-}
-
-/// A wait that is wanted, before it is known to fit.
-struct Wait {
-    /// Tested as a whole against the deadline, never shortened.
-    raw: Duration,
-    /// Only where it still fits.
-    margin: Duration,
-    jittered: bool,
-    hint: Option<Hint>,
-    advised: bool,
-}
-
-impl Wait {
-    fn for_refusal(
-        policy: &AdmissionPolicy,
-        reading: &Reading,
-        call: &Call,
-        at: Instant,
-        draw: Draw,
-    ) -> Self {
-        let backoff = policy.backoff();
-        let repeats = call.attempts.saturating_sub(1);
-        match reading.hint() {
-            Some(hint) if hint.wait() > Duration::ZERO => Self {
-                raw: hint.wait(),
-                margin: if hint.kind() == HintKind::WindowReset {
-                    policy.reset_margin()
-                } else {
-                    Duration::ZERO
-                },
-                jittered: true,
-                hint: Some(hint.clone()),
-                advised: true,
-            },
-            // "Now", from a server that has just refused: honest for a concurrency limit, a rounding error elsewhere.
-            Some(hint) => Self {
-                raw: exponential(backoff.floor, backoff.cap, repeats),
-                margin: Duration::ZERO,
-                jittered: true,
-                hint: Some(hint.clone()),
-                advised: false,
-            },
-            None => match reading.backoff_floor() {
-                Some(floor) => Self {
-                    raw: exponential(floor, Duration::MAX, repeats),
-                    margin: Duration::ZERO,
-                    jittered: true,
-                    hint: None,
-                    advised: false,
-                },
-                None => Self::without_advice(policy, call, at, draw),
-            },
-        }
-    }
-
-    fn without_advice(policy: &AdmissionPolicy, call: &Call, at: Instant, draw: Draw) -> Self {
-        let backoff = policy.backoff();
-        let left = call.deadline.saturating_duration_since(at);
-        // Nobody named this wait, so drawing it from what is left of the budget breaks no promise, and no
-        // unlucky draw turns a call away that had time. Half of it belongs to the attempt itself.
-        let cap = backoff.cap.min(left.checked_div(2).unwrap_or_default());
-        let raw =
-            full_jitter(backoff.base, cap, call.attempts.saturating_sub(1), draw).max(backoff.floor.min(cap));
-        Self { raw, margin: Duration::ZERO, jittered: false, hint: None, advised: false }
-    }
-
-    fn fit(self, policy: &AdmissionPolicy, call: &Call, at: Instant, draw: Draw) -> Decision {
-        let left = call.deadline.saturating_duration_since(at);
-        // A deadline that has come leaves nothing to wait in, not even a wait of zero.
-        if self.raw > left || left.is_zero() {
-            return Decision::SpillOver(Reason::BudgetExceeded);
-        }
-        if call.attempts >= policy.max_attempts() {
-            return Decision::SpillOver(Reason::AttemptsExhausted);
-        }
-        if !call.replayable {
-            return Decision::SpillOver(Reason::BodyNotReplayable);
-        }
-        let charged = !self.advised || policy.retry_budget().charged() == RetryCharge::All;
-        if charged && !call.retry_budget_open {
-            return Decision::SpillOver(Reason::RetryBudgetSpent);
-        }
-        let jitter = if self.jittered { policy.jitter().on_top_of(self.raw, draw) } else { Duration::ZERO };
-        // Half of what is left beyond the raw wait belongs to the attempt itself.
-        let room = left.saturating_sub(self.raw).checked_div(2).unwrap_or_default();
-        let planned = self.raw.saturating_add(self.margin.saturating_add(jitter).min(room));
-        match at.checked_add(planned) {
-            Some(until) => Decision::Wait { until, wait: self.raw, hint: self.hint, charged },
-            None => Decision::SpillOver(Reason::BudgetExceeded),
-        }
     }
 }
 

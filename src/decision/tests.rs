@@ -7,6 +7,8 @@ use super::*;
 use crate::budget::LatencyBudget;
 use crate::jitter::UpwardJitter;
 use crate::policy::RetryBudgetPolicy;
+use crate::policy::RetryCharge;
+use crate::reading::HintKind;
 use crate::reading::HintSource;
 
 const MS: Duration = Duration::from_millis(1);

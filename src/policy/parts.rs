@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
 use serde::{Deserialize, Serialize};
 
-use super::{HOUR, MILLISECOND, MINUTE, PolicyError, share_within, within, written};
+use super::PolicyError;
+use super::range::{HOUR, MILLISECOND, MINUTE, share_within, within, written};
 
 /// The wait where the server advises none: full jitter on an exponential step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

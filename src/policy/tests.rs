@@ -1,3 +1,4 @@
+use super::range::{HOUR, MINUTE};
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);

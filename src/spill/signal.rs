@@ -57,6 +57,22 @@ struct LastResponse {
     body: Bytes,
 }
 
+impl Inner {
+    const fn new(reason: Reason, attempts: u32, waited: Duration) -> Self {
+        Self {
+            reason,
+            attempts,
+            waited,
+            last: None,
+            request: Mutex::new(None),
+            expected: None,
+            possibly_processed: false,
+            legs: Vec::new(),
+            copy: Mutex::new(None),
+        }
+    }
+}
+
 impl SpillOver {
     pub(crate) fn after_response(
         reason: Reason,
@@ -67,42 +83,12 @@ impl SpillOver {
         body: Bytes,
     ) -> Self {
         let last = Some(LastResponse { reading, headers, body });
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last,
-            request: Mutex::new(None),
-            expected: None,
-            possibly_processed: false,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
+        Self(Arc::new(Inner { last, ..Inner::new(reason, attempts, waited) }))
     }
 
     /// For an attempt that was cut off without a response.
     pub(crate) fn without_response(reason: Reason, attempts: u32, waited: Duration) -> Self {
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last: None,
-            request: Mutex::new(None),
-            expected: None,
-            possibly_processed: true,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
-    }
-
-    /// The same with what is known beyond the last response: whether an attempt may have been processed, and the wait
-    /// that the gate expects.
-    pub(crate) fn knowing(mut self, unclear: bool, expected: Option<(Duration, SystemTime)>) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.possibly_processed |= unclear;
-            inner.expected = expected.or(inner.expected);
-        }
-        self
+        Self(Arc::new(Inner { possibly_processed: true, ..Inner::new(reason, attempts, waited) }))
     }
 
     /// For a call that the gate did not let go.
@@ -113,17 +99,18 @@ impl SpillOver {
         request: Request,
         expected: Option<(Duration, SystemTime)>,
     ) -> Self {
-        Self(Arc::new(Inner {
-            reason,
-            attempts,
-            waited,
-            last: None,
-            request: Mutex::new(Some(request)),
-            expected,
-            possibly_processed: false,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }))
+        let request = Mutex::new(Some(request));
+        Self(Arc::new(Inner { request, expected, ..Inner::new(reason, attempts, waited) }))
+    }
+
+    /// The same with what is known beyond the last response: whether an attempt may have been processed, and the wait
+    /// that the gate expects.
+    pub(crate) fn knowing(mut self, unclear: bool, expected: Option<(Duration, SystemTime)>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.possibly_processed |= unclear;
+            inner.expected = expected.or(inner.expected);
+        }
+        self
     }
 
     /// The signal in the outcome of `send()`, if the call was spilled over.
@@ -312,27 +299,4 @@ impl fmt::Debug for SpillOver {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn neither_text_shows_headers_or_body() {
-        let headers: HeaderMap =
-            [(http::header::SET_COOKIE, HeaderValue::from_static("secret-cookie"))].into_iter().collect();
-        let reading = Reading::from_parts(
-            StatusCode::TOO_MANY_REQUESTS,
-            &headers,
-            Some(b"secret-body"),
-            SystemTime::UNIX_EPOCH,
-        );
-        let body = Bytes::from_static(b"secret-body");
-        let spill =
-            SpillOver::after_response(Reason::AttemptsExhausted, 3, Duration::ZERO, reading, headers, body);
-        for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
-            assert!(!text.contains("secret"), "{text}");
-        }
-        assert_eq!(spill.to_string(), "spilled over after 3 attempt(s): all attempts are used (status 429)");
-    }
-}
+mod tests;

@@ -1,0 +1,81 @@
+//! Why a call is spilled over, and what each reason is called.
+
+use std::fmt;
+
+/// Why a call is spilled over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The wait does not fit into what is left of the latency budget.
+    BudgetExceeded,
+    /// The call has had all its attempts.
+    AttemptsExhausted,
+    /// Credit, spend cap or a long-lived quota is used up: no wait helps.
+    QuotaExhausted,
+    /// The request's body is a stream that cannot be sent twice.
+    BodyNotReplayable,
+    /// The client as a whole has re-sent its share.
+    RetryBudgetSpent,
+    /// The server says not to repeat the request.
+    ServerDirective,
+    /// The request is larger than the server's limit will ever take.
+    RequestTooLarge,
+    /// As many calls wait at the gate as may.
+    QueueFull,
+    /// The wait at the gate would be longer than the gate's own bound.
+    QueueWaitExceeded,
+    /// Honoured waits were in vain too often in a row, and another deployment can take the call.
+    WaitsFailed,
+    /// A router chose another deployment, or to give up.
+    RouterChoice,
+    /// Another call is finding out whether the primary takes calls again.
+    AwaitingProbe,
+    /// No connection to a deployment that calls are routed to.
+    Unreachable,
+    /// The request's path or body is none that the deployment can take.
+    NotForTarget,
+}
+
+impl Reason {
+    /// The reason's name in snake case, as events and metrics have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BudgetExceeded => "budget_exceeded",
+            Self::AttemptsExhausted => "attempts_exhausted",
+            Self::QuotaExhausted => "quota_exhausted",
+            Self::BodyNotReplayable => "body_not_replayable",
+            Self::RetryBudgetSpent => "retry_budget_spent",
+            Self::ServerDirective => "server_directive",
+            Self::RequestTooLarge => "request_too_large",
+            Self::QueueFull => "queue_full",
+            Self::QueueWaitExceeded => "queue_wait_exceeded",
+            Self::WaitsFailed => "waits_failed",
+            Self::RouterChoice => "router_choice",
+            Self::AwaitingProbe => "awaiting_probe",
+            Self::Unreachable => "unreachable",
+            Self::NotForTarget => "not_for_target",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BudgetExceeded => "the wait exceeds the latency budget",
+            Self::AttemptsExhausted => "all attempts are used",
+            Self::QuotaExhausted => "the quota is exhausted",
+            Self::BodyNotReplayable => "the request body cannot be sent again",
+            Self::RetryBudgetSpent => "the retry budget is spent",
+            Self::ServerDirective => "the server says not to repeat the request",
+            Self::RequestTooLarge => "the request is larger than the limit",
+            Self::QueueFull => "too many calls are waiting",
+            Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
+            Self::WaitsFailed => "honoured waits were in vain",
+            Self::RouterChoice => "a router chose so",
+            Self::AwaitingProbe => "the primary is being probed",
+            Self::Unreachable => "the deployment cannot be reached",
+            Self::NotForTarget => "the request is none for the deployment",
+        })
+    }
+}
