@@ -75,6 +75,7 @@ impl<'a> LogicalCall<'a> {
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
+                report.leave_in(extensions);
                 return Err(Error::middleware(conflict));
             }
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::{Extensions, HeaderValue, StatusCode};
 
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
@@ -140,6 +140,11 @@ impl CallReport {
     /// What single retry ownership remembers beside the report: of the call that the report was made for, if of any.
     pub(crate) fn cell(&self) -> &CallCell {
         &self.0.cell
+    }
+
+    /// Puts the report where a caller who keeps the extensions of the call finds it: an error has no place for it.
+    pub(crate) fn leave_in(&self, extensions: &mut Extensions) {
+        extensions.get_or_insert_with(|| self.clone());
     }
 
     pub(crate) fn downgrade(&self) -> WeakReport {
