@@ -23,6 +23,7 @@ mod attempt;
 mod builder;
 mod call;
 mod entry;
+mod kept;
 mod legs;
 mod outcome;
 mod passage;

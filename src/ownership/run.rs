@@ -90,6 +90,7 @@ pub(crate) struct Entered {
 
 impl Run {
     /// Enters the owner with a call's extensions. On a conflict there is a run as well, for those who only report it.
+    #[inline]
     pub(crate) fn enter(
         extensions: &mut Extensions,
         now: Instant,
@@ -121,7 +122,8 @@ impl Run {
         *kept = Some(deadline);
         drop(kept);
         cell.running.store(true, Ordering::Release);
-        let conflict = (given_up || attempts >= max_attempts).then(|| RetryConflict::new(ConflictKind::Reentry));
+        let conflict =
+            (given_up || attempts >= max_attempts).then(|| RetryConflict::new(ConflictKind::Reentry));
         Entered { run, report, deadline, attempts, conflict }
     }
 
