@@ -87,18 +87,17 @@ impl Peeked {
 }
 
 /// A response of these parts. `reqwest::Response` keeps its url in an extension that `http::Response` loses.
-fn assemble(head: http::response::Parts, url: Url, body: Body) -> Response {
+fn assemble(mut head: http::response::Parts, url: Url, body: Body) -> Response {
     let mut builder = http::Response::builder();
     // The url goes into the map that is there already; one of its own would only be taken apart again.
     if let Some(extensions) = builder.extensions_mut() {
-        *extensions = head.extensions;
+        *extensions = std::mem::take(&mut head.extensions);
     }
-    // The builder can only fail on a bad status or header, and is given neither.
-    let mut response = builder.url(url).body(body).unwrap_or_default();
-    *response.status_mut() = head.status;
-    *response.version_mut() = head.version;
-    *response.headers_mut() = head.headers;
-    Response::from(response)
+    // There are none only where a builder was given a bad status or header.
+    if let Some(extensions) = builder.url(url).extensions_mut() {
+        head.extensions = std::mem::take(extensions);
+    }
+    Response::from(http::Response::from_parts(head, body))
 }
 
 impl fmt::Debug for Peeked {

@@ -23,6 +23,7 @@ mod attempt;
 mod builder;
 mod call;
 mod entry;
+mod kept;
 mod legs;
 mod outcome;
 mod passage;
@@ -124,10 +125,14 @@ impl Middleware for Admission {
         Box::pin(async move {
             let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
             // Boxed, so that a call that nobody looks at has no larger a future for it.
-            match call.span.as_deref().cloned() {
+            let outcome = match call.span.as_deref().cloned() {
                 Some(span) => Box::pin(call.run(&mut request, extensions, &next).instrument(span)).await,
                 None => call.run(&mut request, extensions, &next).await,
+            };
+            if outcome.is_err() {
+                call.report.leave_in(extensions);
             }
+            outcome
         })
     }
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tracing::field::Empty;
+use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
 use crate::decision::{Decision, Failure, Reason};
@@ -182,6 +183,10 @@ pub(crate) const fn name(decision: &Decision) -> &'static str {
 
 /// The span of one logical call, where somebody looks at it.
 pub(crate) fn call_span(request: &reqwest::Request) -> Option<Box<Span>> {
+    // The macro puts the fields together before it finds out that there is no subscriber.
+    if LevelFilter::current() < Level::INFO {
+        return None;
+    }
     let span = tracing::info_span!(
         target: TARGET,
         "admission call",

@@ -98,9 +98,9 @@ impl RetryConflict {
         self.count
     }
 
-    /// What the headers of a request say about a layer outside.
-    pub(crate) fn announced(headers: &HeaderMap) -> Option<Self> {
-        let repeats = number(find(headers, &STAINLESS_RETRY_COUNT)?).filter(|repeats| *repeats > 0)?;
+    /// What a request says about a layer outside, in [`STAINLESS_RETRY_COUNT`].
+    pub(crate) fn announced(said: &HeaderValue) -> Option<Self> {
+        let repeats = number(said).filter(|repeats| *repeats > 0)?;
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
@@ -123,16 +123,27 @@ impl RetryConflict {
     }
 }
 
-static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
+pub(crate) static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 static ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
 
 fn number(value: &HeaderValue) -> Option<u32> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// The first header of that name: to look at the few of a request is less work than to hash the name.
-pub(crate) fn find<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+/// The first header of each name: to look once at the few of a request is less work than to hash the names.
+pub(crate) fn find<'h, const N: usize>(
+    headers: &'h HeaderMap,
+    names: [&HeaderName; N],
+) -> [Option<&'h HeaderValue>; N] {
+    let mut found = [None; N];
+    for (name, value) in headers {
+        for (wanted, found) in names.into_iter().zip(&mut found) {
+            if name == wanted {
+                found.get_or_insert(value);
+            }
+        }
+    }
+    found
 }
 
 impl fmt::Display for RetryConflict {

@@ -5,10 +5,11 @@ mod support;
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::Extensions;
-use reqwest::Response;
-use reqwest_admission::{Admission, ConflictKind, LatencyBudget, RetryConflict, SpillOver};
-use reqwest_middleware::{ClientWithMiddleware, Error};
+use reqwest::{Request, Response};
+use reqwest_admission::{Admission, CallReport, ConflictKind, LatencyBudget, RetryConflict, SpillOver};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next};
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
 
@@ -80,4 +81,32 @@ async fn ordinary_errors_are_no_attempts_that_count() {
     for _ in 0..20 {
         assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 401);
     }
+}
+
+/// Hands on a copy of the extensions.
+struct Copies;
+
+#[async_trait]
+impl Middleware for Copies {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response, Error> {
+        next.run(request, &mut extensions.clone()).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_report_that_an_error_leaves_behind_knows_of_a_second_owner_in_copied_extensions() {
+    let origin = Origin::always(Answer::ok);
+    let stack = ClientBuilder::new(reqwest::Client::new()).with(Admission::default());
+    let client = stack.with(Copies).with(Admission::default()).with(origin.clone()).build();
+    let mut extensions = Extensions::new();
+    let outcome = post(&client, &mut extensions).await;
+    assert_eq!((kind(&outcome), origin.count()), (Some(ConflictKind::NestedAdmission), 0));
+    let report = extensions.get::<CallReport>().unwrap();
+    let conflicts: Vec<_> = report.conflicts().iter().map(RetryConflict::kind).collect();
+    assert_eq!((conflicts, report.attempts()), (vec![ConflictKind::NestedAdmission], 1));
 }

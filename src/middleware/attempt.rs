@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Instant;
 
-use http::{Extensions, Method, StatusCode};
+use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 
 use super::call::LogicalCall;
 use super::entry;
+use super::kept::Kept;
 use super::legs::Turn;
 use super::sent::Sent;
 use crate::decision::Reason;
@@ -22,14 +23,8 @@ pub(super) struct OnItsWay<'n> {
     pub(super) attempt: Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>,
     pub(super) permit: Option<Permit>,
     pub(super) armed: Armed,
-    /// Whether the request was copied.
-    pub(super) has_copy: bool,
-}
-
-/// The request, out of its place, where a hollow one stays behind.
-pub(super) fn taken(place: &mut Request) -> Request {
-    let hollow = Request::new(Method::default(), place.url().clone());
-    std::mem::replace(place, hollow)
+    /// What the request in its place lacks, where a copy was sent.
+    pub(super) kept: Option<Kept>,
 }
 
 /// How an attempt is kept from being sent twice.
@@ -42,6 +37,7 @@ pub(super) enum Armed {
 
 impl LogicalCall<'_> {
     /// Sends the request, where the gate lets it go; otherwise the call goes on with another deployment or ends.
+    #[inline]
     pub(super) fn set_out<'n>(
         &mut self,
         granted: std::result::Result<Option<Permit>, Refusal>,
@@ -59,13 +55,9 @@ impl LogicalCall<'_> {
         };
         // A copy goes out. What the caller gave is kept, for another deployment or a ticket even after the last attempt;
         // each deployment gets its own form of it.
-        let copy = request.try_clone();
-        let has_copy = copy.is_some();
-        let mut going = copy.unwrap_or_else(|| taken(request));
+        let (mut going, kept) = Kept::split(request);
         if !self.rewrite(&mut going) {
-            if !has_copy {
-                *request = going;
-            }
+            *request = kept.and_then(|kept| kept.whole(request)).unwrap_or(going);
             drop(permit);
             let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
             return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
@@ -75,7 +67,7 @@ impl LogicalCall<'_> {
         }
         let armed = self.arm(&mut going, extensions);
         let attempt = next.clone().run(going, extensions);
-        ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, has_copy }))
+        ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, kept }))
     }
 
     /// Counts an attempt and makes its request one that is sent only once.
@@ -93,6 +85,7 @@ impl LogicalCall<'_> {
     }
 
     /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged.
+    #[inline]
     pub(super) fn came_back(
         &self,
         outcome: Option<Result<Response>>,

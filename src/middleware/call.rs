@@ -8,9 +8,10 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Next, Result};
 use tracing::Span;
 
-use super::attempt::{OnItsWay, taken};
+use super::attempt::OnItsWay;
 use super::entry::Entry;
 use super::legs::{Legs, Turn};
+use super::replay::IDEMPOTENCY_KEY;
 use super::sent::Sent;
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
@@ -18,7 +19,7 @@ use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
 use crate::gate::{Permit, Place};
 use crate::observe::{self, CallReport};
-use crate::ownership::{Entered, Probe, RetryConflict, Run, invites_retry};
+use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find, invites_retry};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 
 /// One call of the caller's, over all its attempts.
@@ -49,6 +50,7 @@ pub(super) struct LogicalCall<'a> {
 }
 
 impl<'a> LogicalCall<'a> {
+    #[inline]
     pub(super) fn begin(
         shared: &'a Shared,
         request: &mut Request,
@@ -69,19 +71,22 @@ impl<'a> LogicalCall<'a> {
         }
         let Entered { run, report, deadline, attempts, conflict } =
             Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
-        if let Some(conflict) = RetryConflict::announced(request.headers()) {
+        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
+        let has_key = key.is_some();
+        if let Some(conflict) = repeats.and_then(RetryConflict::announced) {
             shared.conflict(conflict, &report);
         }
         if let Some(conflict) = conflict {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
+                report.leave_in(extensions);
                 return Err(Error::middleware(conflict));
             }
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
-        let idempotent = replay::is_idempotent(request, policy, &shared.chance);
+        let idempotent = replay::is_idempotent(request, has_key, policy, &shared.chance);
         let legs = match &shared.routes {
             Some(routes) if !is_probe && routes.covers(request.url()) => {
                 Some(Box::new(Legs::new(routes, now, deadline, budget.duration())))
@@ -127,7 +132,7 @@ impl<'a> LogicalCall<'a> {
                 // Boxed, as is all that few calls need, so that the others have no larger a future for it.
                 ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
             };
-            let OnItsWay { attempt, permit, armed, has_copy } =
+            let OnItsWay { attempt, permit, armed, kept } =
                 match self.set_out(granted, request, now, extensions, next) {
                     ControlFlow::Continue(Some(under)) => under,
                     ControlFlow::Continue(None) => {
@@ -141,10 +146,13 @@ impl<'a> LogicalCall<'a> {
                 None => Some(attempt.await),
             };
             let sent = match self.came_back(outcome, armed) {
-                ControlFlow::Break(response) => return Ok(self.succeeded(response, permit)),
+                ControlFlow::Break(response) => {
+                    let ledger = self.succeeded(&response, permit);
+                    return Ok(self.finish(response, ledger));
+                }
                 ControlFlow::Continue(sent) => sent,
             };
-            let spare = has_copy.then(|| taken(request));
+            let spare = kept.and_then(|kept| kept.whole(request));
             match Box::pin(self.judge(sent, permit, spare, extensions)).await {
                 Step::Return(outcome) => return outcome,
                 Step::Repeat(again, right) => (*request, place) = (*again, right),

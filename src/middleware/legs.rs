@@ -8,9 +8,9 @@ use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
 use reqwest_middleware::Result;
 
-use super::attempt::taken;
 use super::call::LogicalCall;
 use super::entry::Entry;
+use super::kept::taken;
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Reason;

@@ -81,10 +81,15 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in a success and gives it to the caller; its body holds the permit.
-    pub(super) fn succeeded(&mut self, response: Response, permit: Option<Permit>) -> Response {
-        self.note_proxy(&response);
-        let reading = self.read_success(&response);
+    /// Takes in a success. Its body is to hold the account.
+    #[inline]
+    pub(super) fn succeeded(
+        &mut self,
+        response: &Response,
+        mut permit: Option<Permit>,
+    ) -> Option<Arc<Ledger>> {
+        self.note_proxy(response);
+        let mut reading = self.read_success(response);
         if observe::is_heard(self.shared.observer.as_ref()) {
             self.emit(&DecisionEvent {
                 status: Some(response.status()),
@@ -96,14 +101,13 @@ impl LogicalCall<'_> {
         self.note(Some(false));
         self.arrived(response.status(), reading.as_ref());
         observe::close(self.span.as_deref(), self.attempts, &Decision::Admit);
-        let permit = permit.map(|mut permit| {
-            entry::taken(&mut permit, reading.as_ref(), clock::now());
-            permit
-        });
-        let request_id = reading.as_ref().and_then(|reading| reading.request_id.clone());
+        if let Some(permit) = &mut permit {
+            entry::taken(permit, reading.as_ref(), clock::now());
+        }
+        let request_id = reading.as_mut().and_then(|reading| reading.request_id.take());
         let ledger = permit.map(|permit| Arc::new(Ledger::new(permit)));
         self.report.succeeded(response.status(), request_id, ledger.clone());
-        self.finish(response, ledger)
+        ledger
     }
 
     /// Gives the outcome to the caller as it is; its body holds the permit.
@@ -125,18 +129,14 @@ impl LogicalCall<'_> {
     }
 
     /// Lets the body hold on to the account, and puts the report in.
-    fn finish(&self, response: Response, ledger: Option<Arc<Ledger>>) -> Response {
-        let mut response = match ledger {
-            Some(ledger) => {
-                let usage = self.shared.settle_from_usage;
-                let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
-                let scanner = UsageScanner::for_content_type(media).map(Box::new);
-                hold(response, InBody::new(ledger, scanner))
-            }
-            None => response,
-        };
+    #[inline]
+    pub(super) fn finish(&self, mut response: Response, ledger: Option<Arc<Ledger>>) -> Response {
         response.extensions_mut().insert(self.report.clone());
-        response
+        let Some(ledger) = ledger else { return response };
+        let usage = self.shared.settle_from_usage;
+        let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
+        let scanner = UsageScanner::for_content_type(media).map(Box::new);
+        hold(response, InBody::new(ledger, scanner))
     }
 
     /// Gives the call back that the gate does not let go in time; with what came of its last attempt, if any.

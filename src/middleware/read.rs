@@ -30,6 +30,7 @@ impl LogicalCall<'_> {
     }
 
     /// Reads a success, where somebody learns from it.
+    #[inline]
     pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
         if self.entry.is_none() && self.seen_as.is_none() {
             return None;

@@ -6,15 +6,20 @@ use reqwest_middleware::Error;
 
 use crate::clock::Chance;
 use crate::decision::Failure;
-use crate::ownership::find;
 use crate::policy::AdmissionPolicy;
 
 /// [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
-static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Whether processing `request` twice is harmless; gives it an `Idempotency-Key` where the policy says so.
-pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, chance: &Chance) -> bool {
-    if request.method().is_idempotent() || find(request.headers(), &IDEMPOTENCY_KEY).is_some() {
+/// Whether processing `request`, which has an `Idempotency-Key` or not, twice is harmless; gives it one where the policy says
+/// so.
+pub(super) fn is_idempotent(
+    request: &mut Request,
+    has_key: bool,
+    policy: &AdmissionPolicy,
+    chance: &Chance,
+) -> bool {
+    if has_key || request.method().is_idempotent() {
         return true;
     }
     if !policy.mint_idempotency_key() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::{Extensions, HeaderValue, StatusCode};
 
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
@@ -56,17 +56,16 @@ struct Inner {
     waited: Duration,
     /// Apart from the others, so that a call of one attempt allocates nothing for it.
     newest: Newest,
+    ledger: Option<Arc<Ledger>>,
+    more: Option<Box<More>>,
+}
+
+/// What few calls have.
+#[derive(Debug, Default)]
+struct More {
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
     conflicts: Vec<RetryConflict>,
-    ledger: Option<Arc<Ledger>>,
-    /// What few calls have.
-    way: Option<Box<Way>>,
-}
-
-/// The way of a call beyond the deployment that the caller asked.
-#[derive(Debug, Default)]
-struct Way {
     legs: Vec<LegReport>,
     native: Quiet,
 }
@@ -119,13 +118,18 @@ pub struct AttemptReport {
 }
 
 impl Inner {
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
     fn push(&mut self, newest: Newest) {
         let earlier = std::mem::replace(&mut self.newest, newest);
         if matches!(earlier, Newest::None) {
             return;
         }
-        if self.earlier.len() < MAX_DETAILS.saturating_sub(1) {
-            self.earlier.extend(earlier.report());
+        let details = &mut self.more().earlier;
+        if details.len() < MAX_DETAILS.saturating_sub(1) {
+            details.extend(earlier.report());
         }
     }
 }
@@ -140,6 +144,11 @@ impl CallReport {
     /// What single retry ownership remembers beside the report: of the call that the report was made for, if of any.
     pub(crate) fn cell(&self) -> &CallCell {
         &self.0.cell
+    }
+
+    /// Puts the report where a caller who keeps the extensions of the call finds it: an error has no place for it.
+    pub(crate) fn leave_in(&self, extensions: &mut Extensions) {
+        extensions.get_or_insert_with(|| self.clone());
     }
 
     pub(crate) fn downgrade(&self) -> WeakReport {
@@ -162,7 +171,8 @@ impl CallReport {
     #[must_use]
     pub fn details(&self) -> Vec<AttemptReport> {
         let inner = self.lock();
-        inner.earlier.iter().cloned().chain(inner.newest.report()).collect()
+        let earlier = inner.more.iter().flat_map(|more| &more.earlier);
+        earlier.cloned().chain(inner.newest.report()).collect()
     }
 
     /// The request ids of all attempts whose responses had one.
@@ -180,7 +190,7 @@ impl CallReport {
     /// The signal, if the call was spilled over.
     #[must_use]
     pub fn spill_over(&self) -> Option<SpillOver> {
-        self.lock().spill_over.clone()
+        self.lock().more.as_ref()?.spill_over.clone()
     }
 
     /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
@@ -196,13 +206,14 @@ impl CallReport {
     /// What showed itself of other layers that retry.
     #[must_use]
     pub fn conflicts(&self) -> Vec<RetryConflict> {
-        self.lock().conflicts.clone()
+        self.lock().more.as_ref().map(|more| more.conflicts.clone()).unwrap_or_default()
     }
 
     pub(crate) fn conflicted(&self, conflict: RetryConflict) {
         let mut inner = self.lock();
-        if inner.conflicts.len() < MAX_DETAILS {
-            inner.conflicts.push(conflict);
+        let conflicts = &mut inner.more().conflicts;
+        if conflicts.len() < MAX_DETAILS {
+            conflicts.push(conflict);
         }
     }
 
@@ -232,24 +243,24 @@ impl CallReport {
     /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {
-        self.lock().way.as_ref().map(|way| way.legs.clone()).unwrap_or_default()
+        self.lock().more.as_ref().map(|more| more.legs.clone()).unwrap_or_default()
     }
 
     /// The marks of a service that spilled the call over by itself, or tried to
     /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
     #[must_use]
     pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
-        self.lock().way.as_ref().and_then(|way| way.native.0.clone())
+        self.lock().more.as_ref()?.native.0.clone()
     }
 
     pub(crate) fn went(&self, legs: Vec<LegReport>) {
         if !legs.is_empty() {
-            self.lock().way.get_or_insert_default().legs = legs;
+            self.lock().more().legs = legs;
         }
     }
 
     pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().way.get_or_insert_default().native = Quiet(Some(native.clone()));
+        self.lock().more().native = Quiet(Some(native.clone()));
     }
 
     pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
@@ -262,7 +273,7 @@ impl CallReport {
     }
 
     pub(crate) fn spilled_over(&self, spill: SpillOver) {
-        self.lock().spill_over = Some(spill);
+        self.lock().more().spill_over = Some(spill);
     }
 
     /// A report is worth nothing if one panic makes all later ones panic.

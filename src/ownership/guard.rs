@@ -97,9 +97,7 @@ impl Middleware for Guard {
         if !attempt.moves(FRESH, SENT) && !attempt.moves(ANSWERED, SENT) {
             let conflict = RetryConflict::new(ConflictKind::RepeatedAttempt);
             observe::conflict(&conflict, self.observer.as_ref());
-            if let Some(report) = extensions.get::<CallReport>() {
-                report.conflicted(conflict.clone());
-            }
+            extensions.get::<CallReport>().unwrap_or(&attempt.call).conflicted(conflict.clone());
             if self.ownership == RetryOwnership::Enforce {
                 attempt.passage().stopped.store(true, Ordering::Release);
                 return Err(Error::middleware(conflict));

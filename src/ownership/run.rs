@@ -1,7 +1,7 @@
 //! What is remembered of a logical call over its runs: how often it was sent, and whether it was given up.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use http::Extensions;
@@ -21,9 +21,17 @@ pub(super) struct CallMark {
 }
 
 /// What is known of a logical call, shared by its runs and attempts.
+///
+/// One run at a time writes here; the copies of a mark and what a run has left behind only look.
 #[derive(Debug, Default)]
 pub(crate) struct CallCell {
-    state: Mutex<CallState>,
+    running: AtomicBool,
+    given_up: AtomicBool,
+    /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
+    /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
+    attempts: AtomicU32,
+    /// Of the newest run; of no account where there are no attempts.
+    deadline: Mutex<Option<Instant>>,
     /// See [`sealed`](super::sealed).
     pub(super) touched: AtomicBool,
     /// See [`guard`](super::guard).
@@ -31,15 +39,20 @@ pub(crate) struct CallCell {
 }
 
 impl CallCell {
-    fn lock(&self) -> MutexGuard<'_, CallState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
+    fn forget(&self) {
+        self.given_up.store(false, Ordering::Relaxed);
+        self.attempts.store(0, Ordering::Relaxed);
     }
 }
 
 /// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
 impl Clone for CallMark {
     fn clone(&self) -> Self {
-        let running = self.call.cell().lock().running;
+        let running = self.call.cell().is_running();
         let around = if running { self.call.downgrade() } else { self.around.clone() };
         Self { around, attempt: self.attempt.clone(), ..Self::of(CallReport::new()) }
     }
@@ -50,20 +63,13 @@ impl CallMark {
         Self { call, around: WeakReport::default(), attempt: None }
     }
 
-    fn is_inside_a_run(&self) -> bool {
-        let running = |call: &CallReport| call.cell().lock().running;
-        running(&self.call) || self.around.upgrade().is_some_and(|outer| running(&outer))
+    /// The call that is running and that a run in these extensions would be inside of.
+    fn outer(&self) -> Option<CallReport> {
+        if self.call.cell().is_running() {
+            return Some(self.call.clone());
+        }
+        self.around.upgrade().filter(|outer| outer.cell().is_running())
     }
-}
-
-#[derive(Debug, Default)]
-struct CallState {
-    running: bool,
-    given_up: bool,
-    /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
-    /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
-    attempts: u32,
-    deadline: Option<Instant>,
 }
 
 /// One run through the owner; ends when dropped.
@@ -84,6 +90,7 @@ pub(crate) struct Entered {
 
 impl Run {
     /// Enters the owner with a call's extensions. On a conflict there is a run as well, for those who only report it.
+    #[inline]
     pub(crate) fn enter(
         extensions: &mut Extensions,
         now: Instant,
@@ -91,61 +98,67 @@ impl Run {
         max_attempts: u32,
     ) -> Entered {
         // A report that the caller brings may be that of several calls, and then says nothing of this one.
-        let mut own = None;
-        let report = extensions.get_or_insert_with(|| own.insert(CallReport::new()).clone()).clone();
-        let mark = extensions.get_or_insert_with(|| CallMark::of(own.unwrap_or_default()));
-        if mark.is_inside_a_run() {
+        let brought = extensions.get::<CallReport>().cloned();
+        let mark = extensions.get_or_insert_with(|| CallMark::of(CallReport::new()));
+        if let Some(outer) = mark.outer() {
             // What this one does is not to be mixed up with what the outer one knows.
             let run = Self { call: CallReport::new() };
+            let report = brought.unwrap_or(outer);
             let conflict = Some(RetryConflict::new(ConflictKind::NestedAdmission));
             return Entered { run, report, deadline, attempts: 0, conflict };
         }
         let run = Self { call: mark.call.clone() };
-        let mut state = run.lock();
+        let report = brought.unwrap_or_else(|| run.call.clone());
+        let cell = run.cell();
+        let mut kept = cell.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = cell.given_up.load(Ordering::Relaxed);
         // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
-        if !state.given_up && state.deadline.is_some_and(|old| old <= now) {
-            *state = CallState::default();
+        if !given_up && kept.is_some_and(|old| old <= now) {
+            cell.forget();
         }
-        let conflict = state.given_up || state.attempts >= max_attempts;
-        state.running = true;
-        let attempts = state.attempts;
+        let attempts = cell.attempts.load(Ordering::Relaxed);
         // One deadline per logical call, however often a layer outside runs it.
-        let deadline = if attempts > 0 { state.deadline.unwrap_or(deadline) } else { deadline };
-        state.deadline = Some(deadline);
-        drop(state);
-        let conflict = conflict.then(|| RetryConflict::new(ConflictKind::Reentry));
+        let deadline = kept.filter(|_| attempts > 0).unwrap_or(deadline);
+        *kept = Some(deadline);
+        drop(kept);
+        cell.running.store(true, Ordering::Release);
+        let conflict =
+            (given_up || attempts >= max_attempts).then(|| RetryConflict::new(ConflictKind::Reentry));
         Entered { run, report, deadline, attempts, conflict }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CallState> {
-        self.call.cell().lock()
+    fn cell(&self) -> &CallCell {
+        self.call.cell()
     }
 
     /// An attempt is on its way; until it ends well it counts, even if it is dropped.
     pub(crate) fn attempt_started(&self) {
-        let mut state = self.lock();
-        state.attempts = state.attempts.saturating_add(1);
+        self.count(|attempts| attempts.saturating_add(1));
     }
 
     /// The attempt ended in something that nobody retries for want of capacity.
     pub(crate) fn attempt_excused(&self) {
-        let mut state = self.lock();
-        state.attempts = state.attempts.saturating_sub(1);
+        self.count(|attempts| attempts.saturating_sub(1));
+    }
+
+    fn count(&self, change: impl Fn(u32) -> u32) {
+        let attempts = &self.cell().attempts;
+        attempts.store(change(attempts.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// The call came to a success, so the same extensions may serve another call.
     pub(crate) fn succeeded(&self) {
-        *self.lock() = CallState { running: true, ..CallState::default() };
+        self.cell().forget();
     }
 
     /// The call was given up.
     pub(crate) fn gave_up(&self) {
-        self.lock().given_up = true;
+        self.cell().given_up.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.lock().running = false;
+        self.cell().running.store(false, Ordering::Release);
     }
 }

@@ -16,6 +16,7 @@ use crate::observe::CallReport;
 ///
 /// The wire is unchanged. What it costs: 307 and 308 redirects of a request with a body are not followed, the replay of
 /// HTTP/2 requests that the server says it never looked at is lost, and inner layers see no `body.as_bytes()`.
+#[inline]
 pub(crate) fn seal(request: &mut Request, run: &Run) -> Seal {
     let touched = Touched(run.call.clone());
     touched.0.cell().touched.store(false, Ordering::Relaxed);
