@@ -38,8 +38,8 @@ fn place(name: &str) -> Option<(Place, BareUnit)> {
         "retry-after" => (Place::RetryAfter, BareUnit::Seconds),
         "retry-after-ms" => (Place::Millis, BareUnit::Milliseconds),
         "x-ms-retry-after-ms" => (Place::MsMillis, BareUnit::Milliseconds),
-        // GitHub Models.
-        "x-ratelimit-timeremaining" => (Place::Other, BareUnit::Seconds),
+        // GitHub Models; Traefik.
+        "x-ratelimit-timeremaining" | "x-retry-in" => (Place::Other, BareUnit::Seconds),
         _ => {
             let at = name.rfind("retry-after").or_else(|| name.rfind("retryafter"))?;
             let tail = name.get(at..)?;
@@ -170,6 +170,7 @@ mod tests {
             chosen(0, "retry-after")
         );
         assert_eq!(choose(&[("x-ratelimit-timeremaining", "5")]), chosen(5000, "x-ratelimit-timeremaining"));
+        assert_eq!(choose(&[("x-retry-in", "3.2s")]), chosen(3200, "x-retry-in"));
         assert_eq!(choose(&[("x-app-retry-after-ms", "5")]), chosen(5, "x-app-retry-after-ms"));
         assert_eq!(choose(&[("retry-after-ms", "junk"), ("retry-after", "7")]), chosen(7000, "retry-after"));
     }

@@ -157,6 +157,43 @@ fn resets_and_bodies() {
 }
 
 #[test]
+fn no_limit_is_not_spent() {
+    let (none, zero) = ("x-ratelimit-limit: -1", "x-ratelimit-limit: 0");
+    let left = "x-ratelimit-remaining: 0\nx-ratelimit-reset: 0";
+    check(&format!("200 x\n{none}\n{left}"), "- -");
+    check(&format!("429 x\n{none}\n{left}"), "- -");
+    check(
+        &format!("429 x\n{none}\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 9"),
+        "9000 x-ratelimit-reset",
+    );
+    check(&format!("200 x\n{zero}\n{left}"), "- -");
+    check(&format!("429 x\n{zero}\n{left}"), "0 x-ratelimit-reset requests");
+    check("200 x\nx-ratelimit-remaining: 0\nx-ratelimit-limit: 5", "- - requests");
+    let reading = read(&format!("200 x\n{none}\n{left}"));
+    assert!(reading.limits().iter().all(|limit| limit.limit.is_none() && limit.remaining.is_none()));
+}
+
+#[test]
+fn a_reset_by_itself_belongs_to_what_is_spent() {
+    let reset = "x-contentful-ratelimit-reset: 1";
+    check(
+        &format!(
+            "429 x\n{reset}\nx-contentful-ratelimit-second-remaining: 0\nx-contentful-ratelimit-hour-remaining: 9"
+        ),
+        "1000 x-contentful-ratelimit-reset requests",
+    );
+    check("429 x\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-tokens: 9s", "- - requests");
+    check(
+        "429 x\nx-ratelimit-remaining-minute: 0\nx-ratelimit-remaining: 5\nx-ratelimit-reset: 9",
+        "- - requests",
+    );
+    check(
+        "429 x\nx-rate-limit-requests-left: 0\nx-rate-limit-time-reset-ms: 15000",
+        "15000 x-rate-limit-time-reset-ms requests",
+    );
+}
+
+#[test]
 fn ietf_fields() {
     check("429 x\nRateLimit: \"a\";r=0;t=5\nRateLimit: \"b\";r=0;t=9", "9000 ratelimit requests");
     check("429 x\nRateLimit: limit=10, remaining=0, reset=5", "5000 ratelimit requests");
@@ -200,6 +237,9 @@ fn terminal_or_not() {
     );
     check("413 standard\nretry-after: 2\n\n<html>", "- - RequestTooLarge");
     assert!(!read("413 standard\nretry-after: 2").is_throttled());
+    let large = "{\"error\":{\"message\":\"Request too large for m on tokens per min (TPM): Limit 3, Requested 4.\",\"type\":\"tokens\"}}";
+    check(&format!("429 openai\nretry-after: 2\n\n{large}"), "- - tokens RequestTooLarge");
+    check(&format!("429 standard\nretry-after: 2\n\n{large}"), "2000 retry-after tokens");
     let per_day = |delay: &str| {
         format!(
             "{{\"error\":{{\"details\":[{{\"violations\":[{{\"quotaId\":\"GenerateRequestsPerDayPerProject\"}}]}}{delay}]}}}}"
@@ -232,6 +272,17 @@ fn statuses_that_refuse_only_with_evidence() {
         ("400 linear\n\n{\"errors\":[{\"extensions\":{\"code\":\"GRAPHQL_VALIDATION_FAILED\"}}]}", false),
         ("400 aws-bedrock\nx-amzn-errortype: ThrottlingException:http://x", true),
         ("400 aws-bedrock\nx-amzn-errortype: ValidationException", false),
+        ("400 aws-bedrock\nx-amzn-errortype: ProvisionedThroughputExceededException", true),
+        ("418 binance\nretry-after: 120", true),
+        ("418 binance\n\n{\"code\":-1003,\"msg\":\"IP banned until 1704067260000.\"}", true),
+        ("418 standard\nretry-after: 120", false),
+        (
+            "403 azure-apim\n\n{\"message\":\"Out of call volume quota. Quota will be replenished in 00:30:02.\"}",
+            true,
+        ),
+        ("403 azure-apim\n\n{\"message\":\"Access denied due to invalid subscription key.\"}", false),
+        ("403 gemini\n\n{\"error\":{\"errors\":[{\"reason\":\"userRateLimitExceeded\"}]}}", true),
+        ("403 gemini\n\n{\"error\":{\"errors\":[{\"reason\":\"forbidden\"}]}}", false),
         ("404 standard\nretry-after: 60", false),
         ("500 standard\nretry-after: 60", false),
     ] {

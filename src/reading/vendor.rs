@@ -29,6 +29,10 @@ pub struct Profile {
     pub(super) terminal_codes: &'static [&'static str],
     /// Lower-case words of an error message that no wait helps against, for vendors that send nothing better.
     pub(super) terminal_phrases: &'static [&'static str],
+    /// Lower-case words of an error message by which a terminal code means a limit that passes.
+    pub(super) passing_phrases: &'static [&'static str],
+    /// Lower-case words of an error message that say that the request is larger than the whole limit.
+    pub(super) too_large_phrases: &'static [&'static str],
     /// Codes in [normal form](normal_code) that name what is exhausted.
     pub(super) units_by_code: &'static [(&'static str, QuotaUnit)],
     /// Lower-case words of an error message that name what is exhausted; the first match counts.
@@ -163,9 +167,17 @@ pub(super) fn normal_code(code: &str) -> String {
 
 /// Whether a code in normal form says that a rate was exceeded, whatever the rest of its name.
 pub(super) fn is_rate_code(code: &str) -> bool {
-    ["ratelimit", "toomanyrequests", "throttl", "requestlimitexceeded", "requestlimitreached", "slowdown"]
-        .iter()
-        .any(|part| code.contains(part))
+    [
+        "ratelimit",
+        "toomanyrequests",
+        "throttl",
+        "throughputexceeded",
+        "requestlimitexceeded",
+        "requestlimitreached",
+        "slowdown",
+    ]
+    .iter()
+    .any(|part| code.contains(part))
 }
 
 #[cfg(test)]
@@ -216,9 +228,13 @@ mod tests {
                 assert_eq!(code.trim_start_matches('*'), normal_code(code), "{}", profile.name);
             }
             let words = profile.units_by_phrase.iter().map(|(phrase, _)| *phrase);
-            for phrase in
-                words.chain(profile.terminal_phrases.iter().copied()).chain(profile.evidence.iter().copied())
-            {
+            let others = [
+                profile.terminal_phrases,
+                profile.passing_phrases,
+                profile.too_large_phrases,
+                profile.evidence,
+            ];
+            for phrase in words.chain(others.into_iter().flatten().copied()) {
                 assert_eq!(phrase, phrase.to_lowercase(), "{}", profile.name);
             }
             for (header, part, _) in profile.markers {

@@ -56,11 +56,14 @@ impl Walk<'_> {
                 (Rank::RetryAfterMillis, BareUnit::Milliseconds, HintKind::RetryAfter)
             }
             "retryafter" | "retryafterseconds" | "retryaftersecs" | "retryaftersec" | "retryin"
-            | "retryinseconds" => (Rank::RetryAfter, BareUnit::Seconds, HintKind::RetryAfter),
+            | "retryinseconds" | "backoffseconds" => {
+                (Rank::RetryAfter, BareUnit::Seconds, HintKind::RetryAfter)
+            }
             "resetms" | "resetsinms" | "resetatms" => {
                 (Rank::ResetMillis, BareUnit::Milliseconds, HintKind::WindowReset)
             }
-            "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime" => {
+            "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime"
+            | "ratelimitreset" | "ratelimitresetat" | "ratelimitresettime" => {
                 (Rank::Reset, BareUnit::Seconds, HintKind::WindowReset)
             }
             _ => return false,

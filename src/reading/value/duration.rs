@@ -122,7 +122,9 @@ pub(in crate::reading) fn scan_units(text: &[u8]) -> Option<u128> {
 fn scan_unit(text: &[u8]) -> Option<(u128, &[u8])> {
     let (number, tail) = scan_decimal(text)?;
     let ends = |tail: &&[u8]| !tail.first().is_some_and(u8::is_ascii_alphabetic);
-    let spaced = tail.strip_prefix(b" ").or_else(|| tail.strip_prefix(b"-")).unwrap_or(tail);
+    // Azure Resource Manager: `after '6' seconds`.
+    let unquoted = tail.strip_prefix(b"'").or_else(|| tail.strip_prefix(b"\"")).unwrap_or(tail);
+    let spaced = unquoted.strip_prefix(b" ").or_else(|| unquoted.strip_prefix(b"-")).unwrap_or(unquoted);
     let word = WORD_UNITS
         .iter()
         .chain(&DAY_UNITS)

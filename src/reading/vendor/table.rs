@@ -32,6 +32,7 @@ pub(super) static STANDARD: Profile = Profile {
     ],
     units_by_phrase: &[
         ("concurren", Concurrency),
+        ("simultaneous", Concurrency),
         ("input tokens", InputTokens),
         ("input token ", InputTokens),
         ("prompt tokens", InputTokens),
@@ -73,6 +74,8 @@ const PLAIN: Profile = Profile {
     should_retry: Some("x-should-retry"),
     terminal_codes: &[],
     terminal_phrases: &[],
+    passing_phrases: &[],
+    too_large_phrases: &[],
     units_by_code: &[],
     units_by_phrase: &[],
     markers: &[],
@@ -94,10 +97,17 @@ const fn by_model(name: &'static str, hosts: &'static [&'static str]) -> Profile
     Profile { counted_by: CountedBy::Model, ..plain(name, hosts) }
 }
 
+/// What OpenAI and its like say, as 429 and with the code of a throttle, of a request that is larger than the limit.
+const TOO_LARGE: &[&str] = &["request too large for"];
+
 pub(super) static VENDORS: &[Profile] = &[
-    by_model("openai", &["api.openai.com"]),
-    by_model("anthropic", &["api.anthropic.com"]),
-    by_model("groq", &["api.groq.com"]),
+    Profile { too_large_phrases: TOO_LARGE, ..by_model("openai", &["api.openai.com"]) },
+    // The long context is sold apart: https://docs.claude.com/en/docs/build-with-claude/context-windows
+    Profile {
+        too_large_phrases: &["extra usage is required for long context"],
+        ..by_model("anthropic", &["api.anthropic.com"])
+    },
+    Profile { too_large_phrases: TOO_LARGE, ..by_model("groq", &["api.groq.com"]) },
     by_model("together", &["api.together.xyz", "api.together.ai"]),
     by_model("fireworks", &["api.fireworks.ai"]),
     plain("replicate", &["api.replicate.com"]),
@@ -114,6 +124,7 @@ pub(super) static VENDORS: &[Profile] = &[
             "services.ai.azure.com",
             "models.ai.azure.com",
         ],
+        too_large_phrases: TOO_LARGE,
         bare_reset: BareReset::ByRenewalPeriod,
         counted_by: CountedBy::Model,
         ..PLAIN
@@ -133,11 +144,61 @@ pub(super) static VENDORS: &[Profile] = &[
         ],
         ..PLAIN
     },
+    // The quota policy's own form: https://learn.microsoft.com/azure/api-management/api-management-error-handling-policies
+    Profile {
+        name: "azure-apim",
+        hosts: &["azure-api.net", "api.cognitive.microsoft.com"],
+        extra_statuses: &[403],
+        evidence: &["quota will be replenished"],
+        units_by_phrase: &[("volume quota", Quota), ("bandwidth quota", Quota)],
+        ..PLAIN
+    },
     // https://ai.google.dev/gemini-api/docs/rate-limits, https://cloud.google.com/apis/design/errors
-    plain("gemini", &["googleapis.com"]),
+    // The older APIs throttle with 403: https://developers.google.com/workspace/drive/api/guides/handle-errors,
+    // https://developers.google.com/youtube/v3/docs/errors. `quotaExceeded` is a day's quota at YouTube, a rate in the
+    // Directory API, concurrency in that of Analytics; only the messages tell.
+    Profile {
+        name: "gemini",
+        hosts: &["googleapis.com"],
+        extra_statuses: &[403],
+        evidence: &["quota exceeded", "request rate higher than configured"],
+        terminal_codes: &["dailylimitexceeded", "dailylimitexceededunreg"],
+        terminal_phrases: &["cannot be completed because you have exceeded your"],
+        ..PLAIN
+    },
     // The requests-per-minute window of the older gateway counts tokens "by size"; its names say so themselves.
     by_model("mistral", &["api.mistral.ai"]),
-    plain("cohere", &["api.cohere.com", "api.cohere.ai"]),
+    // https://docs.cohere.com/docs/rate-limits: a trial key's cap per month comes as 429 with prose only.
+    Profile {
+        name: "cohere",
+        hosts: &["api.cohere.com", "api.cohere.ai"],
+        terminal_phrases: &["calls / month"],
+        ..PLAIN
+    },
+    // https://www.alibabacloud.com/help/en/model-studio/rate-limit: OpenAI's code of an empty account stands for a limit
+    // per minute, which the message tells from a free allowance that is used up.
+    Profile {
+        name: "dashscope",
+        hosts: &["dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "dashscope-us.aliyuncs.com"],
+        counted_by: CountedBy::Model,
+        terminal_phrases: &["free allocated quota", "free tier of the model has been exhausted"],
+        passing_phrases: &["allocated quota exceeded", "exceeded your current quota"],
+        units_by_code: &[
+            ("throttlingratequota", Requests),
+            ("throttlingburstrate", Requests),
+            ("limitrequests", Requests),
+            ("throttlingallocationquota", Tokens),
+            ("insufficientquota", Tokens),
+        ],
+        ..PLAIN
+    },
+    // https://developers.cloudflare.com/workers-ai/platform/errors: the free allowance of a day.
+    Profile {
+        name: "cloudflare",
+        hosts: &["api.cloudflare.com"],
+        terminal_codes: &["3036", "4006"],
+        ..PLAIN
+    },
     // "x-should-retry: false" comes with the failure that clears soonest, a full shared queue.
     Profile {
         name: "cerebras",
@@ -203,7 +264,13 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "databricks",
         hosts: &["cloud.databricks.com", "gcp.databricks.com", "azuredatabricks.net"],
-        units_by_code: &[("requestlimitexceeded", Requests)],
+        // One code for all limits; only the message tells them apart.
+        units_by_phrase: &[
+            ("input tokens", InputTokens),
+            ("output tokens", OutputTokens),
+            ("tokens per ", Tokens),
+            ("rate limit", Requests),
+        ],
         counted_by: CountedBy::Segment(Segment { before: "serving-endpoints", after: &["invocations"] }),
         ..PLAIN
     },
@@ -343,6 +410,8 @@ pub(super) static VENDORS: &[Profile] = &[
         hosts: &["salesforce.com", "force.com"],
         extra_statuses: &[403],
         terminal_codes: &["requestlimitexceeded"],
+        // The same code for too many long requests at a time.
+        passing_phrases: &["concurrent"],
         ..PLAIN
     },
     // https://developer.prisjakt.nu/docs/sections/rate-limit
@@ -358,5 +427,13 @@ pub(super) static VENDORS: &[Profile] = &[
     plain("upstash", &["upstash.io"]),
     plain("planning-center", &["planningcenteronline.com"]),
     plain("crates-io", &["crates.io"]),
+    // https://developers.binance.com/docs/binance-spot-api-docs/rest-api/limits: 418 once an address is banned.
+    Profile {
+        name: "binance",
+        hosts: &["binance.com", "binance.us"],
+        extra_statuses: &[418],
+        evidence: &["ip banned until"],
+        ..PLAIN
+    },
     plain("ietf-draft", &[]),
 ];
