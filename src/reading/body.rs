@@ -45,6 +45,8 @@ pub(super) struct Body {
     /// Whether the request is larger than the limit, and not only than what is left of it.
     pub(super) too_large: bool,
     pub(super) daily_quota: bool,
+    /// Whether a message names a quota per day or longer, whose times are honest where there are any.
+    pub(super) long_quota: bool,
     /// Whether a code, or for some vendors a message, says that a rate was exceeded.
     pub(super) rate_limited: bool,
     /// The keys of the policies that `violated-policies` names.
@@ -66,7 +68,7 @@ impl Body {
             Err(_) => walk.plain_text(body),
         }
         let terminal = walk.terminal_code && !walk.passes || walk.terminal_phrase;
-        Body { terminal, ..walk.found }
+        Self { terminal, ..walk.found }
     }
 }
 

@@ -143,7 +143,9 @@ impl Refusal<'_> {
         }
         let dishonest = hint.is_none_or(|hint| hint.wait < HONEST_DAILY_DELAY);
         let unnamed = hint.is_none_or(|hint| hint.kind == HintKind::WindowReset);
-        let daily = self.body.daily_quota && dishonest || summary.daily_spent && unnamed;
+        let daily = self.body.daily_quota && dishonest
+            || self.body.long_quota && hint.is_none()
+            || summary.daily_spent && unnamed;
         daily.then_some(Terminal::QuotaExhausted)
     }
 

@@ -132,6 +132,17 @@ fn azure_tells_its_unit_by_the_renewal_period() {
         "- -",
     );
     check("429 azure-openai\nretry-after: 5\nx-ratelimit-type: Requests", "5000 retry-after requests");
+    for (kind, unit) in [
+        ("UserByModelByDay", "requests"),
+        ("UserByMinute", "requests"),
+        ("UserByModelByMinuteUncachedInputTokens", "input-tokens"),
+        ("UserConcurrentRequests", "concurrency"),
+    ] {
+        let named = format!("5000 retry-after {unit}");
+        check(&format!("429 github-models\nretry-after: 5\nx-ratelimit-type: {kind}"), &named);
+        let sentence = format!("{{\"message\":\"Rate limit of 9 per 60s exceeded for {kind}.\"}}");
+        check(&format!("429 azure-openai\nretry-after: 5\n\n{sentence}"), &named);
+    }
 }
 
 #[test]

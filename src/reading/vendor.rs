@@ -31,6 +31,8 @@ pub struct Profile {
     pub(super) terminal_phrases: &'static [&'static str],
     /// Lower-case words of an error message by which a terminal code means a limit that passes.
     pub(super) passing_phrases: &'static [&'static str],
+    /// Lower-case words of an error message that name a quota per day or month: no wait helps where no time is stated.
+    pub(super) long_quota_phrases: &'static [&'static str],
     /// Lower-case words of an error message that say that the request is larger than the whole limit.
     pub(super) too_large_phrases: &'static [&'static str],
     /// Codes in [normal form](normal_code) that name what is exhausted.
@@ -231,6 +233,7 @@ mod tests {
             let others = [
                 profile.terminal_phrases,
                 profile.passing_phrases,
+                profile.long_quota_phrases,
                 profile.too_large_phrases,
                 profile.evidence,
             ];

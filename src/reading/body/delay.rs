@@ -63,7 +63,7 @@ impl Walk<'_> {
                 (Rank::ResetMillis, BareUnit::Milliseconds, HintKind::WindowReset)
             }
             "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime"
-            | "ratelimitreset" | "ratelimitresetat" | "ratelimitresettime" => {
+            | "ratelimitresetat" | "ratelimitresettime" => {
                 (Rank::Reset, BareUnit::Seconds, HintKind::WindowReset)
             }
             _ => return false,
@@ -123,8 +123,10 @@ impl Walk<'_> {
                 && rank == Rank::RetryAfter;
             let truncates =
                 rank == Rank::RetryAfterMillis && advice.wait.is_zero() && known.rank == Rank::RetryAfter;
-            !truncates
-                && (truncated || rank < known.rank || (rank == known.rank && advice.wait > known.advice.wait))
+            // GitHub Models repeats its message as `details`.
+            let proper = |path: &str| path.ends_with("message");
+            let order = (advice.wait, proper(&path.text)) > (known.advice.wait, proper(&known.path));
+            !truncates && (truncated || rank < known.rank || (rank == known.rank && order))
         });
         if better {
             self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });

@@ -78,6 +78,8 @@ fn shapes() {
     );
     states(r#"{"RateLimitResetTime":"2026-01-01T00:00:01.5Z"}"#, 1_500, "ratelimitresettime");
     states("\u{feff} {\"retry_after\":3}", 3_000, "retry_after");
+    states(r#"{"error":{"details":"wait 5s","message":"wait 5s"}}"#, 5_000, "error.message");
+    states(r#"{"error":{"details":"wait 6s","message":"wait 5s"}}"#, 6_000, "error.details");
     states(r#"{"errors":[{"detail":"try again in 5s"}]}"#, 5_000, "errors[].detail");
     states(r#"{"error":"Retry after 1 seconds."}"#, 1_000, "error");
     states(r#"[{"error":{"details":[{"retryDelay":"34.07s"}]}}]"#, 34_070, "error.details[].retrydelay");

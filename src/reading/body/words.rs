@@ -57,6 +57,7 @@ impl Walk<'_> {
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
         self.terminal_phrase |= says(self.profile.terminal_phrases);
         self.passes |= says(self.profile.passing_phrases);
+        self.found.long_quota |= says(self.profile.long_quota_phrases);
         self.found.too_large |= says(self.profile.too_large_phrases);
         self.found.rate_limited |= says(self.profile.evidence);
     }

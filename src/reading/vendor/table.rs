@@ -13,6 +13,8 @@ pub(super) static STANDARD: Profile = Profile {
         "exceededcurrentquotaerror",
         "*spendlimitexceeded",
         "*spendlimitreached",
+        "organizationusagelimitexceeded",
+        "projectusagelimitexceeded",
         "creditbalanceexhausted",
         "creditbalancetoolow",
         "insufficientcredits",
@@ -33,6 +35,7 @@ pub(super) static STANDARD: Profile = Profile {
     units_by_phrase: &[
         ("concurren", Concurrency),
         ("simultaneous", Concurrency),
+        ("input or output tokens", Tokens),
         ("input tokens", InputTokens),
         ("input token ", InputTokens),
         ("prompt tokens", InputTokens),
@@ -59,6 +62,8 @@ pub(super) static STANDARD: Profile = Profile {
         ("x-ratelimit-type", "output", OutputTokens),
         ("x-ratelimit-type", "token", Tokens),
         ("x-ratelimit-type", "request", Requests),
+        // `UserByModelByDay`, of Azure's model catalogue.
+        ("x-ratelimit-type", "userby", Requests),
         ("anthropic-ratelimit-unified-representative-claim", "", Quota),
     ],
     ..PLAIN
@@ -75,6 +80,7 @@ const PLAIN: Profile = Profile {
     terminal_codes: &[],
     terminal_phrases: &[],
     passing_phrases: &[],
+    long_quota_phrases: &[],
     too_large_phrases: &[],
     units_by_code: &[],
     units_by_phrase: &[],
@@ -97,6 +103,17 @@ const fn by_model(name: &'static str, hosts: &'static [&'static str]) -> Profile
     Profile { counted_by: CountedBy::Model, ..plain(name, hosts) }
 }
 
+/// The names of limits in Azure's model catalogue, of which GitHub Models is a shop window: `UserConcurrentRequests`,
+/// `UserByModelByDay`, `UserByModelByMinuteUncachedInputTokens`.
+const CATALOGUE_UNITS: &[(&str, crate::units::QuotaUnit)] = &[
+    ("userconcurrentrequests", Concurrency),
+    ("inputtokens", InputTokens),
+    ("outputtokens", OutputTokens),
+    ("minutetokens", Tokens),
+    ("daytokens", Tokens),
+    ("userby", Requests),
+];
+
 /// What OpenAI and its like say, as 429 and with the code of a throttle, of a request that is larger than the limit.
 const TOO_LARGE: &[&str] = &["request too large for"];
 
@@ -113,7 +130,8 @@ pub(super) static VENDORS: &[Profile] = &[
     plain("replicate", &["api.replicate.com"]),
     plain("deepseek", &["api.deepseek.com"]),
     by_model("nvidia", &["integrate.api.nvidia.com"]),
-    by_model("openrouter", &["openrouter.ai"]),
+    // The free requests of a day; https://openrouter.ai/docs/api-reference/limits
+    Profile { long_quota_phrases: &["free-models-per-day"], ..by_model("openrouter", &["openrouter.ai"]) },
     plain("huggingface", &["huggingface.co"]),
     plain("llm7", &["api.llm7.io"]),
     Profile {
@@ -125,6 +143,7 @@ pub(super) static VENDORS: &[Profile] = &[
             "models.ai.azure.com",
         ],
         too_large_phrases: TOO_LARGE,
+        units_by_phrase: CATALOGUE_UNITS,
         bare_reset: BareReset::ByRenewalPeriod,
         counted_by: CountedBy::Model,
         ..PLAIN
@@ -133,15 +152,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "github-models",
         hosts: &["models.github.ai", "models.inference.ai.azure.com"],
-        markers: &[
-            ("x-ratelimit-type", "concurren", Concurrency),
-            ("x-ratelimit-type", "usermodelby", Requests),
-        ],
-        units_by_phrase: &[
-            ("userconcurrentrequests", Concurrency),
-            ("userbymodelby", Requests),
-            ("userby", Requests),
-        ],
+        units_by_phrase: CATALOGUE_UNITS,
         ..PLAIN
     },
     // The quota policy's own form: https://learn.microsoft.com/azure/api-management/api-management-error-handling-policies
@@ -164,6 +175,15 @@ pub(super) static VENDORS: &[Profile] = &[
         evidence: &["quota exceeded", "request rate higher than configured"],
         terminal_codes: &["dailylimitexceeded", "dailylimitexceededunreg"],
         terminal_phrases: &["cannot be completed because you have exceeded your"],
+        // The names of Vertex's metrics: `generate_content_requests_per_day_per_project_per_base_model`.
+        long_quota_phrases: &["_per_day_per_"],
+        units_by_phrase: &[
+            ("input_token", InputTokens),
+            ("output_token", OutputTokens),
+            ("tokens_per_", Tokens),
+            ("requests_per_", Requests),
+            ("_requests,", Requests),
+        ],
         ..PLAIN
     },
     // The requests-per-minute window of the older gateway counts tokens "by size"; its names say so themselves.
@@ -172,7 +192,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "cohere",
         hosts: &["api.cohere.com", "api.cohere.ai"],
-        terminal_phrases: &["calls / month"],
+        long_quota_phrases: &["calls / month"],
         ..PLAIN
     },
     // https://www.alibabacloud.com/help/en/model-studio/rate-limit: OpenAI's code of an empty account stands for a limit
