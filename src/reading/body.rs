@@ -200,7 +200,7 @@ impl Walk<'_> {
                 }
                 "limit" | "limits" | "ratelimit" | "ratelimits" => self.child(value, &at(), true, depth),
                 "headers" => self.headers(value, &at()),
-                "quotaid" => self.quota_id(value),
+                "quotaid" | "quotalimit" => self.quota_id(value),
                 "violatedpolicies" => self.violated_policies(value),
                 _ => {}
             }

@@ -62,7 +62,8 @@ impl Walk<'_> {
         self.found.rate_limited |= says(self.profile.evidence);
     }
 
-    /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+    /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`: the `quotaId` of a
+    /// `QuotaFailure`, the `quota_limit` of an `ErrorInfo`.
     pub(super) fn quota_id(&mut self, value: &Value) {
         let Some(id) = value.as_str().map(str::to_ascii_lowercase) else { return };
         let unit = if id.contains("perday") {
