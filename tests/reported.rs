@@ -124,6 +124,22 @@ async fn a_gateway_without_a_quota_holds_up_no_call() {
     }
 }
 
+/// Pages, trials and sessions are counted down in headers too: on the last page `X-Items-Remaining` is 0, and that is no
+/// limit.
+#[tokio::test(start_paused = true)]
+async fn the_last_page_of_a_list_holds_up_no_call() {
+    for name in ["x-items-remaining", "x-results-remaining", "x-remaining-pages", "x-trial-days-remaining"] {
+        let (_, admission) = gated(Limits::new());
+        let origin = Origin::always(move || Answer::ok().header(name, "0"));
+        let client = origin.behind(admission.build().unwrap());
+        let start = Instant::now();
+        for _ in 0..5 {
+            call(&client, 0).send().await.unwrap();
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO, "{name}");
+    }
+}
+
 /// <https://github.com/continuedev/continue/issues/10602>, <https://github.com/Aider-AI/aider/issues/1880>: a request
 /// that is larger than the limit per minute is refused as 429 with the code of a throttle, and was repeated in vain.
 #[tokio::test(start_paused = true)]

@@ -67,6 +67,8 @@ enum Word {
     Rate,
     Family,
     Qualifier,
+    /// What is counted down by paging, trials and sessions, and is no limit outside of the families.
+    Elsewhere,
     /// Anthropic's `unified-overage-*` tell whether paid overage is on, not whether a limit is spent.
     Overage,
     Other,
@@ -85,6 +87,8 @@ fn word(text: &[u8]) -> Word {
         b"renewalperiod" | b"interval" => Word::Strong(Part::Window),
         b"next" => Word::Strong(Part::ResetAgain),
         b"overage" => Word::Overage,
+        b"items" | b"results" | b"pages" | b"records" | b"rows" | b"entries" | b"objects" | b"days"
+        | b"storage" | b"space" => Word::Elsewhere,
         b"after" | b"in" | b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" | b"ms"
         | b"millis" | b"milliseconds" | b"seconds" | b"s" => Word::Qualifier,
         _ if text.starts_with(b"ratelimit") => Word::Family,
@@ -99,15 +103,19 @@ fn word(text: &[u8]) -> Word {
 pub(super) fn any_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
-    let mut last = Word::Other;
+    let (mut last, mut elsewhere) = (Word::Other, false);
     for text in name.as_bytes().split(|byte| matches!(byte, b'-' | b'_')).flat_map(compound) {
         let word = word(text);
         family |= word == Word::Family || (word == Word::Limit && last == Word::Rate);
         words.try_push((text, word)).ok()?;
         last = word;
+        elsewhere |= word == Word::Elsewhere;
         if word == Word::Overage {
             return None;
         }
+    }
+    if elsewhere && !family {
+        return None;
     }
     let (at, mut part) = part_of(&words, family)?;
 
@@ -128,7 +136,7 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
             }
         } else {
             key = key.wrapping_add(hash(text));
-            if *word == Word::Other || *word == Word::Family {
+            if matches!(*word, Word::Other | Word::Elsewhere | Word::Family) {
                 // An API token is a credential, whose requests are counted.
                 if previous != b"api" {
                     bag.note(text);

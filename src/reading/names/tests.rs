@@ -145,6 +145,27 @@ fn the_words_are_found_wherever_they_stand() {
 }
 
 #[test]
+fn what_pages_trials_and_sessions_count_is_no_limit() {
+    for name in [
+        "x-items-remaining",
+        "x-results-remaining",
+        "x-remaining-pages",
+        "x-trial-days-remaining",
+        "x-time-remaining",
+    ] {
+        assert!(may_be_limit(name.as_bytes()) && field_name(name).is_none(), "{name}");
+    }
+    for name in [
+        "x-ratelimit-items-remaining",
+        "x-rate-limit-remaining-days",
+        "x-remaining-today",
+        "x-calls-remaining",
+    ] {
+        assert_eq!(read(name).part, Part::Remaining, "{name}");
+    }
+}
+
+#[test]
 fn a_time_that_remains_is_no_count_and_an_api_token_no_unit() {
     assert_eq!(field_name("x-ratelimit-timeremaining"), None);
     assert_eq!(field_name("x-ratelimit-time-remaining"), None);
