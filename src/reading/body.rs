@@ -184,7 +184,7 @@ impl Walk<'_> {
                 }
                 "status" => self.code(value),
                 "message" | "msg" | "detail" | "details" | "error" | "errors" | "errordescription"
-                | "errormessage" | "errorsummary" | "raw" => {
+                | "errormessage" | "errorsummary" | "description" | "title" | "info" | "raw" => {
                     if let Value::String(text) = value {
                         if matches!(name.as_str(), "error" | "errors" | "errorsummary") {
                             self.code(value);
@@ -194,8 +194,8 @@ impl Walk<'_> {
                         self.child(value, &at(), false, depth);
                     }
                 }
-                "metadata" | "extensions" | "innererror" | "parameters" | "data" | "rate" | "fault"
-                | "violations" => {
+                "meta" | "metadata" | "extensions" | "innererror" | "parameters" | "data" | "rate"
+                | "fault" | "violations" => {
                     self.child(value, &at(), false, depth);
                 }
                 "limit" | "limits" | "ratelimit" | "ratelimits" => self.child(value, &at(), true, depth),

@@ -60,7 +60,7 @@ enum Word {
     Strong(Part),
     /// `max`, a limit where nothing else is.
     Max,
-    /// `left`, of something only in the families.
+    /// `left` or `available`, of something only in the families.
     Left,
     /// `limit`, which may also belong to the name of the family.
     Limit,
@@ -81,7 +81,7 @@ fn word(text: &[u8]) -> Word {
         b"reset" | b"resets" => Word::Strong(Part::Reset),
         b"rate" => Word::Rate,
         b"max" => Word::Max,
-        b"left" => Word::Left,
+        b"left" | b"available" => Word::Left,
         b"status" => Word::Strong(Part::Status),
         b"utilization" => Word::Strong(Part::Utilization),
         b"renewalperiod" | b"interval" => Word::Strong(Part::Window),

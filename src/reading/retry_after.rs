@@ -40,7 +40,9 @@ fn place(name: &str) -> Option<(Place, BareUnit)> {
         "x-ms-retry-after-ms" => (Place::MsMillis, BareUnit::Milliseconds),
         // Milliseconds, as AWS's own SDKs read it:
         // https://docs.rs/aws-runtime/latest/aws_runtime/retries/classifiers/struct.AwsErrorCodeClassifier.html
-        "x-amz-retry-after" => (Place::MsMillis, BareUnit::Milliseconds),
+        _ if name.starts_with("x-amz") && name.ends_with("-retry-after") => {
+            (Place::MsMillis, BareUnit::Milliseconds)
+        }
         // Traefik states a Go duration beside a `Retry-After` of whole seconds.
         "x-retry-in" => (Place::MsMillis, BareUnit::Seconds),
         // GitHub Models.
@@ -177,6 +179,10 @@ mod tests {
         assert_eq!(choose(&[("x-ratelimit-timeremaining", "5")]), chosen(5000, "x-ratelimit-timeremaining"));
         assert_eq!(choose(&[("x-retry-in", "480ms"), ("retry-after", "0")]), chosen(480, "x-retry-in"));
         assert_eq!(choose(&[("x-amz-retry-after", "1500")]), chosen(1500, "x-amz-retry-after"));
+        assert_eq!(
+            choose(&[("x-amzn-kiro-ratelimit-retry-after", "800")]),
+            chosen(800, "x-amzn-kiro-ratelimit-retry-after")
+        );
         assert_eq!(
             choose(&[("x-amz-retry-after", "1500"), ("retry-after", "2")]),
             chosen(1500, "x-amz-retry-after")

@@ -70,6 +70,8 @@ fn shapes() {
         300_000,
         "error.retry_after",
     );
+    states(r#"{"errors":[{"meta":{"retry_after":4}}]}"#, 4_000, "errors[].meta.retry_after");
+    states(r#"{"description":"Flood control: retry after 9 seconds"}"#, 9_000, "description");
     states(r#"{"ok":false,"parameters":{"retry_after":35}}"#, 35_000, "parameters.retry_after");
     states(
         r#"{"error":{"data":{"rate":{"backoff_seconds":30.5}}}}"#,
