@@ -132,6 +132,24 @@ pub(super) static VENDORS: &[Profile] = &[
     by_model("nvidia", &["integrate.api.nvidia.com"]),
     // The free requests of a day; https://openrouter.ai/docs/api-reference/limits
     Profile { long_quota_phrases: &["free-models-per-day"], ..by_model("openrouter", &["openrouter.ai"]) },
+    // https://docs.perplexity.ai/guides/rate-limits-usage-tiers, https://deepinfra.com/docs/advanced/rate-limits,
+    // https://docs.sambanova.ai/docs/en/models/rate-limits, https://docs.siliconflow.com/en/userguide/rate-limits
+    by_model("perplexity", &["api.perplexity.ai"]),
+    by_model("deepinfra", &["api.deepinfra.com"]),
+    by_model("sambanova", &["api.sambanova.ai"]),
+    by_model("siliconflow", &["api.siliconflow.com", "api.siliconflow.cn"]),
+    // https://platform.kimi.ai/docs/pricing/limits: by organisation.
+    Profile {
+        name: "moonshot",
+        hosts: &["api.moonshot.ai", "api.moonshot.cn"],
+        units_by_phrase: &[
+            ("max rpm", Requests),
+            ("max rpd", Requests),
+            ("tpm rate limit", Tokens),
+            ("tpd rate limit", Tokens),
+        ],
+        ..PLAIN
+    },
     plain("huggingface", &["huggingface.co"]),
     plain("llm7", &["api.llm7.io"]),
     Profile {
@@ -152,6 +170,7 @@ pub(super) static VENDORS: &[Profile] = &[
     Profile {
         name: "github-models",
         hosts: &["models.github.ai", "models.inference.ai.azure.com"],
+        counted_by: CountedBy::Model,
         units_by_phrase: CATALOGUE_UNITS,
         ..PLAIN
     },
