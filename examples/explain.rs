@@ -232,6 +232,16 @@ impl<'a> Printed<'a> {
             if line.is_empty() {
                 break;
             }
+            // A folded line goes on with the field before it (RFC 9112 §5.2).
+            let mut unfolded = line.to_vec();
+            while let Some((more, after)) =
+                next_line(rest).filter(|(more, _)| more.starts_with(b" ") || more.starts_with(b"\t"))
+            {
+                unfolded.push(b' ');
+                unfolded.extend_from_slice(more.trim_ascii());
+                rest = after;
+            }
+            let line = unfolded.as_slice();
             let Some(colon) = line.iter().position(|byte| *byte == b':') else {
                 eprintln!("skipped a line without a colon");
                 continue;

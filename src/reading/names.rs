@@ -160,9 +160,14 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
 
 /// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`.
 fn compound(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    const LAST: [&[u8]; 3] = [b"remaining", b"reset", b"limit"];
-    let head = LAST.iter().find_map(|last| text.strip_suffix(*last)).unwrap_or_default();
-    let split = if head.is_empty() || text.starts_with(b"ratelimit") { 0 } else { head.len() };
+    let head = match text {
+        [head @ .., b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g']
+        | [head @ .., b'r', b'e', b's', b'e', b't']
+        | [head @ .., b'l', b'i', b'm', b'i', b't'] => head,
+        _ => b"",
+    };
+    // The name of the family is one word already.
+    let split = if text.starts_with(b"ratelimit") { 0 } else { head.len() };
     let (first, second) = text.split_at_checked(split).unwrap_or((b"", text));
     (split > 0).then_some(first).into_iter().chain(std::iter::once(second))
 }
