@@ -185,7 +185,7 @@ impl Buckets<'_> {
                 limit: known(bucket.limit),
                 remaining: match is_spent {
                     true => Some(0),
-                    false => known(bucket.remaining).filter(|_| !bucket.is_unlimited()),
+                    false => known(bucket.remaining).filter(|left| *left > 0 || !bucket.is_unlimited()),
                 },
                 reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
                 resets_at_once: !bucket.unit_named,

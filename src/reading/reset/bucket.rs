@@ -36,13 +36,19 @@ impl Bucket<'_> {
             return self.rejected;
         }
         match self.remaining {
-            // There is no limit, of which nothing remains: Tyk sends -1, 0 and 0.
-            Some(remaining) if self.is_unlimited() && remaining.is_zero_or_less() => None,
-            // The sentinel for "unknown", unless a real limit shows that the bucket is overdrawn by one.
-            Some(remaining) if remaining.is_minus_one() && !self.has_real_limit() => None,
-            Some(remaining) => Some(remaining.is_zero_or_less()),
+            Some(remaining) if !remaining.is_zero_or_less() => Some(false),
+            Some(remaining) => self.is_empty(remaining),
             None => self.utilized.then_some(true),
         }
+    }
+
+    /// Whether a bucket of which nothing or less remains is spent.
+    #[inline(never)]
+    fn is_empty(&self, remaining: Count) -> Option<bool> {
+        // Where there is no limit, nothing of it remains: Tyk sends -1, 0 and 0. A remainder of -1 is the sentinel for
+        // "unknown", unless a real limit shows that the bucket is overdrawn by one.
+        let unknown = self.is_unlimited() || remaining.is_minus_one() && !self.has_real_limit();
+        (!unknown).then_some(true)
     }
 
     /// Whether the server says that there is no limit.
