@@ -251,12 +251,29 @@ pub(super) static VENDORS: &[Profile] = &[
         ],
         ..PLAIN
     },
-    // Exhausted credit comes as 429 with prose only.
+    // Exhausted credit comes as 429 with prose only, or as 402 or 403 with a code.
     Profile {
         name: "xai",
         hosts: &["api.x.ai"],
         counted_by: CountedBy::Model,
+        extra_statuses: &[403],
+        terminal_codes: &["personalteamblockedspendinglimit"],
         terminal_phrases: &["used all available credits", "monthly spending limit", "purchase more credits"],
+        ..PLAIN
+    },
+    // https://www.volcengine.com/docs/82379/1299023: `QuotaExceeded` is a trial that is over, `SetLimitExceeded` a cap that
+    // the account has set itself.
+    Profile {
+        name: "volcengine",
+        hosts: &["volces.com", "bytepluses.com"],
+        counted_by: CountedBy::Model,
+        terminal_codes: &["quotaexceeded", "setlimitexceeded"],
+        units_by_code: &[
+            ("ratelimitexceededendpointrpmexceeded", Requests),
+            ("modelaccountrpmratelimitexceeded", Requests),
+            ("ratelimitexceededendpointtpmexceeded", Tokens),
+            ("modelaccounttpmratelimitexceeded", Tokens),
+        ],
         ..PLAIN
     },
     // https://docs.z.ai/api-reference/api-code
