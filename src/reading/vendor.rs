@@ -98,15 +98,14 @@ impl Profile {
     /// The profile of that name, in lower-case kebab form; the standard one where there is none.
     #[must_use]
     pub fn named(name: &str) -> &'static Self {
-        table::VENDORS.iter().find(|profile| profile.name == name).unwrap_or_else(Self::standard)
+        table::vendors().find(|profile| profile.name == name).unwrap_or_else(Self::standard)
     }
 
     /// The profile of the vendor that a host belongs to; the standard one where none is known.
     #[must_use]
     pub fn for_host(host: &str) -> &'static Self {
         let host = host.strip_suffix('.').unwrap_or(host);
-        table::VENDORS
-            .iter()
+        table::vendors()
             .flat_map(|profile| profile.hosts.iter().map(move |suffix| (profile, *suffix)))
             .filter(|(_, suffix)| is_host_under(host, suffix))
             .max_by_key(|(_, suffix)| suffix.len())
@@ -216,10 +215,10 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_form_that_is_compared_with() {
-        let mut names: Vec<_> = table::VENDORS.iter().map(|profile| profile.name).collect();
+        let mut names: Vec<_> = table::vendors().map(|profile| profile.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "each name once");
-        for profile in table::VENDORS.iter().chain([Profile::standard()]) {
+        for profile in table::vendors().chain([Profile::standard()]) {
             assert!(profile.extra_statuses.iter().all(|status| *status >= 400), "{}", profile.name);
             let codes = profile
                 .units_by_code
