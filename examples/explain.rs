@@ -145,7 +145,10 @@ fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
     let case: Case = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let mut headers = HeaderMap::new();
     for (name, value) in &case.headers {
-        append(&mut headers, name, value.as_bytes())?;
+        // What no HTTP parser lets through is as if absent.
+        if let Err(problem) = append(&mut headers, name, value.as_bytes()) {
+            eprintln!("{}: skipped {problem}", case.id);
+        }
     }
     let status = StatusCode::from_u16(case.status).map_err(|error| error.to_string())?;
     let received_at = system_time(case.now).ok_or("now: out of range")?;
@@ -229,6 +232,16 @@ impl<'a> Printed<'a> {
             if line.is_empty() {
                 break;
             }
+            // A folded line goes on with the field before it (RFC 9112 §5.2).
+            let mut unfolded = line.to_vec();
+            while let Some((more, after)) =
+                next_line(rest).filter(|(more, _)| more.starts_with(b" ") || more.starts_with(b"\t"))
+            {
+                unfolded.push(b' ');
+                unfolded.extend_from_slice(more.trim_ascii());
+                rest = after;
+            }
+            let line = unfolded.as_slice();
             let Some(colon) = line.iter().position(|byte| *byte == b':') else {
                 eprintln!("skipped a line without a colon");
                 continue;

@@ -1,4 +1,5 @@
-//! The recorded and constructed responses of `tests/data/responses.jsonl`: wait, source, exhausted units, retryable.
+//! The recorded and constructed responses of `tests/data/responses.jsonl`, and those of `tests/data/more_responses.jsonl`
+//! from further vendors' documentation and clients' reports: wait, source, exhausted units, retryable.
 #![cfg(test)]
 
 use std::collections::BTreeSet;
@@ -28,6 +29,10 @@ struct Case {
     expected_wait_ms: Option<u128>,
     expected_source: Option<String>,
     retryable: bool,
+    /// Whether the response is a refusal, where its status does not say.
+    throttled: Option<bool>,
+    /// Where the response, or the wording of its body, was seen.
+    source: String,
 }
 
 impl Case {
@@ -68,19 +73,20 @@ impl Case {
                 self.retryable
             ));
         }
+        if self.throttled.is_some_and(|throttled| throttled != reading.is_throttled()) {
+            differences.push(format!("throttled {}", reading.is_throttled()));
+        }
         differences
     }
 }
 
-#[test]
-fn every_response_is_read_as_expected() {
-    let cases: Vec<Case> = include_str!("data/responses.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(cases.len(), 227);
+fn cases(lines: &str) -> Vec<Case> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn all_read_as_expected(cases: &[Case]) {
     let mut failures = Vec::new();
-    for case in &cases {
+    for case in cases {
         let differences = case.differences();
         let disputed = DISPUTED.iter().find(|(id, _)| *id == case.id);
         match (differences.is_empty(), disputed) {
@@ -90,4 +96,24 @@ fn every_response_is_read_as_expected() {
         }
     }
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn every_response_is_read_as_expected() {
+    let cases = cases(include_str!("data/responses.jsonl"));
+    assert_eq!(cases.len(), 227);
+    all_read_as_expected(&cases);
+}
+
+#[test]
+fn responses_of_further_vendors_are_read_as_expected() {
+    let cases = cases(include_str!("data/more_responses.jsonl"));
+    let ids: BTreeSet<_> = cases.iter().map(|case| case.id.as_str()).collect();
+    assert_eq!(ids.len(), cases.len(), "each id once");
+    for case in &cases {
+        assert!(!case.source.is_empty(), "{} has no source", case.id);
+        let tells = matches!(case.status, 200..400 | 402 | 413 | 429 | 503 | 529);
+        assert!(tells || case.throttled.is_some(), "{} does not say whether it is a refusal", case.id);
+    }
+    all_read_as_expected(&cases);
 }

@@ -10,7 +10,7 @@ use reqwest_admission::reading::{MAX_BODY, Profile, Reading};
 /// The documented bound of a hint: 366 days as a delay, the year 2101 as an instant.
 const LATEST: Duration = Duration::from_secs(4_133_980_800);
 
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 49] = [
     "retry-after",
     "retry-after-ms",
     "x-ms-retry-after-ms",
@@ -47,6 +47,15 @@ const NAMES: [&str; 40] = [
     "sforce-limit-info",
     "x-amzn-errortype",
     "x-ratelimit-type",
+    "x-amz-retry-after",
+    "x-retry-in",
+    "x-contentful-ratelimit-reset",
+    "x-contentful-ratelimit-second-remaining",
+    "x-ratelimit-userremaining",
+    "x-ratelimit-userreset",
+    "x-rate-limit-requests-left",
+    "x-rate-limit-time-reset-ms",
+    "x-items-remaining",
     "x-request-id",
     "x-ms-spillover-from-deployment",
     "x-ms-spillover-error",
@@ -128,7 +137,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         any::<i64>().prop_map(serde_json::Value::from),
         any::<f64>().prop_map(serde_json::Value::from),
         prop::sample::select(&VALUES).prop_map(serde_json::Value::from),
-        "(Please )?(try again|retry|wait|reset) (in|after|at) [0-9.]{0,30} ?(s|ms|m|hours|seconds|GMT)?"
+        "(Please )?(try again|retry|wait|reset|available|banned) (in|after|at|until) ['~]?[0-9.:]{0,30}'? ?(s|ms|m|hours|seconds|GMT)?"
             .prop_map(Into::into),
         any::<String>().prop_map(serde_json::Value::from),
     ];
@@ -150,6 +159,10 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         "reset",
         "resetMs",
         "quotaId",
+        "quota_limit",
+        "__type",
+        "meta",
+        "backoff_seconds",
         "violations",
         "violated-policies",
         "X-RateLimit-Reset",
@@ -206,6 +219,12 @@ fn profile() -> impl Strategy<Value = &'static Profile> {
         "okta",
         "atlassian",
         "linear",
+        "aws-bedrock",
+        "azure-apim",
+        "binance",
+        "dashscope",
+        "openai",
+        "salesforce",
     ];
     prop::sample::select(names.to_vec()).prop_map(Profile::named)
 }

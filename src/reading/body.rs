@@ -42,7 +42,11 @@ pub(super) struct Body {
     /// What sentences name, where nothing better does.
     pub(super) prose_units: QuotaUnits,
     pub(super) terminal: bool,
+    /// Whether the request is larger than the limit, and not only than what is left of it.
+    pub(super) too_large: bool,
     pub(super) daily_quota: bool,
+    /// Whether a message names a quota per day or longer, whose times are honest where there are any.
+    pub(super) long_quota: bool,
     /// Whether a code, or for some vendors a message, says that a rate was exceeded.
     pub(super) rate_limited: bool,
     /// The keys of the policies that `violated-policies` names.
@@ -52,13 +56,19 @@ pub(super) struct Body {
 impl Body {
     /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
     pub(super) fn read(profile: &Profile, body: &[u8], received_at: SystemTime, clock: &Clock<'_>) -> Self {
-        let mut walk = Walk { profile, clock, received_at, nested: 0, found: Self::default() };
-        let body = body.get(..MAX_BODY).unwrap_or(body).trim_ascii();
+        let found = Self::default();
+        let (terminal_code, terminal_phrase, passes) = (false, false, false);
+        let mut walk =
+            Walk { profile, clock, received_at, nested: 0, terminal_code, terminal_phrase, passes, found };
+        let body = body.get(..MAX_BODY).unwrap_or(body);
+        // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
+        let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
         match serde_json::from_slice::<Value>(body) {
             Ok(root) => walk.root(&root, &Path::default()),
             Err(_) => walk.plain_text(body),
         }
-        walk.found
+        let terminal = walk.terminal_code && !walk.passes || walk.terminal_phrase;
+        Self { terminal, ..walk.found }
     }
 }
 
@@ -99,6 +109,10 @@ struct Walk<'a> {
     clock: &'a Clock<'a>,
     received_at: SystemTime,
     nested: u8,
+    terminal_code: bool,
+    terminal_phrase: bool,
+    /// Whether a message says that a terminal code is none here.
+    passes: bool,
     found: Body,
 }
 
@@ -170,7 +184,7 @@ impl Walk<'_> {
                 }
                 "status" => self.code(value),
                 "message" | "msg" | "detail" | "details" | "error" | "errors" | "errordescription"
-                | "errormessage" | "errorsummary" | "raw" => {
+                | "errormessage" | "errorsummary" | "description" | "title" | "info" | "raw" => {
                     if let Value::String(text) = value {
                         if matches!(name.as_str(), "error" | "errors" | "errorsummary") {
                             self.code(value);
@@ -180,12 +194,13 @@ impl Walk<'_> {
                         self.child(value, &at(), false, depth);
                     }
                 }
-                "metadata" | "extensions" | "innererror" | "parameters" | "data" | "fault" | "violations" => {
+                "meta" | "metadata" | "extensions" | "innererror" | "parameters" | "data" | "rate"
+                | "fault" | "violations" => {
                     self.child(value, &at(), false, depth);
                 }
                 "limit" | "limits" | "ratelimit" | "ratelimits" => self.child(value, &at(), true, depth),
                 "headers" => self.headers(value, &at()),
-                "quotaid" => self.quota_id(value),
+                "quotaid" | "quotalimit" => self.quota_id(value),
                 "violatedpolicies" => self.violated_policies(value),
                 _ => {}
             }

@@ -14,7 +14,7 @@ use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
 use super::types::{Hint, HintKind, HintSource, Terminal};
 use super::value::{Advice, Clock};
-use super::vendor::Profile;
+use super::vendor::{Profile, is_rate_code, normal_code};
 use super::{MAX_LINES, Reading};
 use crate::units::{QuotaUnit, QuotaUnits};
 
@@ -36,7 +36,8 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     }
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
-    reading.exhausted = fields.buckets.state_limits(profile, &clock, &mut reading.limits);
+    let accepted = status.as_u16() < 400;
+    reading.exhausted = fields.buckets.state_limits(accepted, profile, &clock, &mut reading.limits);
     if profile.inspects_body_of(status) {
         let waits = Waits::of(headers, &clock);
         let body = body.map(|body| Body::read(profile, body, received_at, &clock)).unwrap_or_default();
@@ -94,6 +95,7 @@ impl Refusal<'_> {
         reading.terminal = self.terminal(&summary, hint.as_ref());
         let named = match reading.terminal {
             Some(Terminal::QuotaExhausted) => QuotaUnits::EMPTY.with(QuotaUnit::Quota),
+            Some(Terminal::RequestTooLarge) => self.named_units(),
             // A directive says nothing of what is exhausted, and nothing else is asked.
             Some(_) => QuotaUnits::EMPTY,
             None => self.named_units(),
@@ -114,8 +116,10 @@ impl Refusal<'_> {
             413 => self.body.rate_limited,
             // A vendor's own status also has its usual meaning, such as "forbidden": only evidence makes it a refusal.
             _ => {
+                // `ThrottlingException:http://internal.amazon.com/coral/..`
                 let throttling = self.headers.get("x-amzn-errortype").is_some_and(|kind| {
-                    kind.as_bytes().get(..9).is_some_and(|start| start.eq_ignore_ascii_case(b"Throttlin"))
+                    let kind = kind.to_str().unwrap_or_default();
+                    is_rate_code(&normal_code(kind.split(':').next().unwrap_or(kind)))
                 });
                 summary.any_spent
                     || self.waits.choose().is_some()
@@ -130,13 +134,18 @@ impl Refusal<'_> {
         if self.status == StatusCode::PAYMENT_REQUIRED || self.body.terminal {
             return Some(Terminal::QuotaExhausted);
         }
+        if self.body.too_large {
+            return Some(Terminal::RequestTooLarge);
+        }
         let directive = self.profile.should_retry.and_then(|name| self.headers.get(name));
         if directive.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"false")) {
             return Some(Terminal::ServerDirective);
         }
         let dishonest = hint.is_none_or(|hint| hint.wait < HONEST_DAILY_DELAY);
         let unnamed = hint.is_none_or(|hint| hint.kind == HintKind::WindowReset);
-        let daily = self.body.daily_quota && dishonest || summary.daily_spent && unnamed;
+        let daily = self.body.daily_quota && dishonest
+            || self.body.long_quota && hint.is_none()
+            || summary.daily_spent && unnamed;
         daily.then_some(Terminal::QuotaExhausted)
     }
 

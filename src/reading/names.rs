@@ -60,11 +60,15 @@ enum Word {
     Strong(Part),
     /// `max`, a limit where nothing else is.
     Max,
+    /// `left` or `available`, of something only in the families.
+    Left,
     /// `limit`, which may also belong to the name of the family.
     Limit,
     Rate,
     Family,
     Qualifier,
+    /// What is counted down by paging, trials and sessions, and is no limit outside of the families.
+    Elsewhere,
     /// Anthropic's `unified-overage-*` tell whether paid overage is on, not whether a limit is spent.
     Overage,
     Other,
@@ -77,11 +81,14 @@ fn word(text: &[u8]) -> Word {
         b"reset" | b"resets" => Word::Strong(Part::Reset),
         b"rate" => Word::Rate,
         b"max" => Word::Max,
+        b"left" | b"available" => Word::Left,
         b"status" => Word::Strong(Part::Status),
         b"utilization" => Word::Strong(Part::Utilization),
         b"renewalperiod" | b"interval" => Word::Strong(Part::Window),
         b"next" => Word::Strong(Part::ResetAgain),
         b"overage" => Word::Overage,
+        b"items" | b"results" | b"pages" | b"records" | b"rows" | b"entries" | b"objects" | b"days"
+        | b"storage" | b"space" => Word::Elsewhere,
         b"after" | b"in" | b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" | b"ms"
         | b"millis" | b"milliseconds" | b"seconds" | b"s" => Word::Qualifier,
         _ if text.starts_with(b"ratelimit") => Word::Family,
@@ -96,15 +103,19 @@ fn word(text: &[u8]) -> Word {
 pub(super) fn any_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
-    let mut last = Word::Other;
-    for text in name.as_bytes().split(|byte| matches!(byte, b'-' | b'_')) {
+    let (mut last, mut elsewhere) = (Word::Other, false);
+    for text in name.as_bytes().split(|byte| matches!(byte, b'-' | b'_')).flat_map(compound) {
         let word = word(text);
         family |= word == Word::Family || (word == Word::Limit && last == Word::Rate);
         words.try_push((text, word)).ok()?;
         last = word;
+        elsewhere |= word == Word::Elsewhere;
         if word == Word::Overage {
             return None;
         }
+    }
+    if elsewhere && !family {
+        return None;
     }
     let (at, mut part) = part_of(&words, family)?;
 
@@ -125,8 +136,11 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
             }
         } else {
             key = key.wrapping_add(hash(text));
-            if *word == Word::Other || *word == Word::Family {
-                bag.note(text);
+            if matches!(*word, Word::Other | Word::Elsewhere | Word::Family) {
+                // An API token is a credential, whose requests are counted.
+                if previous != b"api" {
+                    bag.note(text);
+                }
                 window = window_of(previous, text).or(window);
             }
         }
@@ -144,14 +158,31 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
     })
 }
 
+/// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`.
+fn compound(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let head = match text {
+        [head @ .., b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g']
+        | [head @ .., b'r', b'e', b's', b'e', b't']
+        | [head @ .., b'l', b'i', b'm', b'i', b't'] => head,
+        _ => b"",
+    };
+    // The name of the family is one word already.
+    let split = if text.starts_with(b"ratelimit") { 0 } else { head.len() };
+    let (first, second) = text.split_at_checked(split).unwrap_or((b"", text));
+    (split > 0).then_some(first).into_iter().chain(std::iter::once(second))
+}
+
 /// The word that names the part, and the part; the last one where there are several.
 fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
     let mut weak = None;
     for (at, (_, word)) in words.iter().enumerate().rev() {
         match word {
+            // A time that remains is a wait.
+            Word::Strong(Part::Remaining) if is_time(words, at) => return None,
             // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
             Word::Strong(part @ (Part::Remaining | Part::Reset)) => return Some((at, *part)),
             Word::Strong(part) => return family.then_some((at, *part)),
+            Word::Left if family && !is_time(words, at) => return Some((at, Part::Remaining)),
             Word::Max if family => weak = weak.or(Some(at)),
             Word::Limit => {
                 // In `x-rate-limit-requests` the word belongs to the family's name.
@@ -167,6 +198,12 @@ fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
     let states_window = || family && words.last().is_some_and(|(text, _)| window_of(b"", text).is_some());
     let at = weak.or_else(|| states_window().then_some(words.len()))?;
     Some((at, Part::Limit))
+}
+
+/// Whether the word before that one is a time: `x-ratelimit-timeremaining`.
+fn is_time(words: &[(&[u8], Word)], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| words.get(before));
+    before.is_some_and(|(text, _)| matches!(*text, b"time" | b"seconds" | b"ms" | b"ttl"))
 }
 
 /// FNV-1a; sums of it identify a bag of words.

@@ -160,16 +160,17 @@ impl<'h> Buckets<'h> {
 
 impl Buckets<'_> {
     /// The service limits, in the order that they came in, put where they belong, for they are large to be moved; and
-    /// what is spent, as [`Buckets::spent`] has it.
+    /// what is spent, as [`Buckets::spent`] has it; but where the call was accepted, no limit of 0 is.
     pub(super) fn state_limits(
         &self,
+        accepted: bool,
         profile: &Profile,
         clock: &Clock<'_>,
         limits: &mut ArrayVec<ServiceLimit, MAX_LIMITS>,
     ) -> QuotaUnits {
         let mut all_spent = QuotaUnits::EMPTY;
         for bucket in &self.0 {
-            let is_spent = bucket.is_spent() == Some(true);
+            let is_spent = bucket.is_spent() == Some(true) && !(accepted && bucket.is_limited_to_nothing());
             if is_spent {
                 all_spent = all_spent.with(bucket.unit(profile));
             }
@@ -182,7 +183,10 @@ impl Buckets<'_> {
                 unit: bucket.unit(profile),
                 window: bucket.window,
                 limit: known(bucket.limit),
-                remaining: if is_spent { Some(0) } else { known(bucket.remaining) },
+                remaining: match is_spent {
+                    true => Some(0),
+                    false => known(bucket.remaining).filter(|left| *left > 0 || !bucket.is_unlimited()),
+                },
                 reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
                 resets_at_once: !bucket.unit_named,
             };

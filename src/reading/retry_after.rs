@@ -19,7 +19,7 @@ pub(super) type Explicit<'h> = (Advice, &'h HeaderName);
 pub(super) struct Waits<'h> {
     /// `retry-after-ms`, in use at OpenAI and Azure.
     millis: Option<Explicit<'h>>,
-    /// `x-ms-retry-after-ms`, in use at Azure.
+    /// `x-ms-retry-after-ms`, in use at Azure, and what is as precise elsewhere.
     ms_millis: Option<Explicit<'h>>,
     retry_after: Option<Explicit<'h>>,
     /// Prefixed relatives such as `x-ratelimit-retry-after`.
@@ -38,6 +38,13 @@ fn place(name: &str) -> Option<(Place, BareUnit)> {
         "retry-after" => (Place::RetryAfter, BareUnit::Seconds),
         "retry-after-ms" => (Place::Millis, BareUnit::Milliseconds),
         "x-ms-retry-after-ms" => (Place::MsMillis, BareUnit::Milliseconds),
+        // Milliseconds, as AWS's own SDKs read it:
+        // https://docs.rs/aws-runtime/latest/aws_runtime/retries/classifiers/struct.AwsErrorCodeClassifier.html
+        _ if name.starts_with("x-amz") && name.ends_with("-retry-after") => {
+            (Place::MsMillis, BareUnit::Milliseconds)
+        }
+        // Traefik states a Go duration beside a `Retry-After` of whole seconds.
+        "x-retry-in" => (Place::MsMillis, BareUnit::Seconds),
         // GitHub Models.
         "x-ratelimit-timeremaining" => (Place::Other, BareUnit::Seconds),
         _ => {
@@ -170,6 +177,17 @@ mod tests {
             chosen(0, "retry-after")
         );
         assert_eq!(choose(&[("x-ratelimit-timeremaining", "5")]), chosen(5000, "x-ratelimit-timeremaining"));
+        assert_eq!(choose(&[("x-retry-in", "480ms"), ("retry-after", "0")]), chosen(480, "x-retry-in"));
+        assert_eq!(choose(&[("x-amz-retry-after", "1500")]), chosen(1500, "x-amz-retry-after"));
+        assert_eq!(
+            choose(&[("x-amzn-kiro-ratelimit-retry-after", "800")]),
+            chosen(800, "x-amzn-kiro-ratelimit-retry-after")
+        );
+        assert_eq!(
+            choose(&[("x-amz-retry-after", "1500"), ("retry-after", "2")]),
+            chosen(1500, "x-amz-retry-after")
+        );
+        assert_eq!(choose(&[("x-retry-in", "3.2s")]), chosen(3200, "x-retry-in"));
         assert_eq!(choose(&[("x-app-retry-after-ms", "5")]), chosen(5, "x-app-retry-after-ms"));
         assert_eq!(choose(&[("retry-after-ms", "junk"), ("retry-after", "7")]), chosen(7000, "retry-after"));
     }

@@ -1,7 +1,8 @@
 //! The rules by which the parts of a response make one reading, by kinds of response.
 
+mod buckets;
+
 use super::*;
-use crate::units::QuotaUnit;
 
 const NOW: u64 = 1_704_067_200; // 2024-01-01T00:00:00Z
 
@@ -100,41 +101,6 @@ fn families_of_names() {
 }
 
 #[test]
-fn anthropic_subscription_windows() {
-    check(
-        "200 anthropic\nanthropic-ratelimit-unified-status: allowed\nanthropic-ratelimit-unified-representative-claim: five_hour\nanthropic-ratelimit-unified-overage-status: rejected\nanthropic-ratelimit-unified-5h-utilization: 0.4",
-        "- -",
-    );
-    check(
-        "429 anthropic\nanthropic-ratelimit-unified-7d-status: rejected\nanthropic-ratelimit-unified-7d-reset: 2024-01-01T01:00:00Z\nanthropic-ratelimit-unified-5h-status: allowed_warning\nanthropic-ratelimit-unified-5h-reset: 1704067201",
-        "3600000 anthropic-ratelimit-unified-7d-reset quota",
-    );
-}
-
-#[test]
-fn azure_tells_its_unit_by_the_renewal_period() {
-    let spent = "x-ratelimit-limit-tokens: 1000\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-renewalperiod-tokens: 60";
-    check(
-        &format!("429 azure-openai\n{spent}\nx-ratelimit-reset-tokens: 59"),
-        "59000 x-ratelimit-reset-tokens tokens",
-    );
-    check(
-        &format!("429 azure-openai\n{spent}\nx-ratelimit-reset-tokens: 59990"),
-        "59990 x-ratelimit-reset-tokens tokens",
-    );
-    check("429 azure-openai\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 59", "- - tokens");
-    check(
-        "429 azure-openai\nx-ratelimit-limit-tokens: -1\nx-ratelimit-remaining-tokens: -1\nx-ratelimit-reset-tokens: 0",
-        "- -",
-    );
-    check(
-        "429 standard\nx-ratelimit-limit-tokens: -1\nx-ratelimit-remaining-tokens: -1\nx-ratelimit-reset-tokens: 0",
-        "- -",
-    );
-    check("429 azure-openai\nretry-after: 5\nx-ratelimit-type: Requests", "5000 retry-after requests");
-}
-
-#[test]
 fn resets_and_bodies() {
     let sentence = r#"{"error":{"message":"Please try again in 7s"}}"#;
     let spent = "x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests";
@@ -200,6 +166,9 @@ fn terminal_or_not() {
     );
     check("413 standard\nretry-after: 2\n\n<html>", "- - RequestTooLarge");
     assert!(!read("413 standard\nretry-after: 2").is_throttled());
+    let large = "{\"error\":{\"message\":\"Request too large for m on tokens per min (TPM): Limit 3, Requested 4.\",\"type\":\"tokens\"}}";
+    check(&format!("429 openai\nretry-after: 2\n\n{large}"), "- - tokens RequestTooLarge");
+    check(&format!("429 standard\nretry-after: 2\n\n{large}"), "2000 retry-after tokens");
     let per_day = |delay: &str| {
         format!(
             "{{\"error\":{{\"details\":[{{\"violations\":[{{\"quotaId\":\"GenerateRequestsPerDayPerProject\"}}]}}{delay}]}}}}"
@@ -232,6 +201,17 @@ fn statuses_that_refuse_only_with_evidence() {
         ("400 linear\n\n{\"errors\":[{\"extensions\":{\"code\":\"GRAPHQL_VALIDATION_FAILED\"}}]}", false),
         ("400 aws-bedrock\nx-amzn-errortype: ThrottlingException:http://x", true),
         ("400 aws-bedrock\nx-amzn-errortype: ValidationException", false),
+        ("400 aws-bedrock\nx-amzn-errortype: ProvisionedThroughputExceededException", true),
+        ("418 binance\nretry-after: 120", true),
+        ("418 binance\n\n{\"code\":-1003,\"msg\":\"IP banned until 1704067260000.\"}", true),
+        ("418 standard\nretry-after: 120", false),
+        (
+            "403 azure-apim\n\n{\"message\":\"Out of call volume quota. Quota will be replenished in 00:30:02.\"}",
+            true,
+        ),
+        ("403 azure-apim\n\n{\"message\":\"Access denied due to invalid subscription key.\"}", false),
+        ("403 gemini\n\n{\"error\":{\"errors\":[{\"reason\":\"userRateLimitExceeded\"}]}}", true),
+        ("403 gemini\n\n{\"error\":{\"errors\":[{\"reason\":\"forbidden\"}]}}", false),
         ("404 standard\nretry-after: 60", false),
         ("500 standard\nretry-after: 60", false),
     ] {
@@ -271,38 +251,4 @@ fn what_is_kept_is_short_and_printable() {
     assert_eq!(read("200 x\nx-ms-is-spilled-over: false").native_spill_over(), None);
     let secret = "429 x\nauthorization: Bearer sk-1\nset-cookie: sk-1\nwww-authenticate: sk-1\n\n{\"error\":{\"message\":\"key sk-1\"}}";
     assert!(!format!("{:?}", read(secret)).contains("sk-1"));
-}
-
-#[test]
-fn limits_of_a_success() {
-    let reading = read(
-        "200 openai\nx-ratelimit-limit-requests: 10000\nx-ratelimit-remaining-requests: 9999\nx-ratelimit-reset-requests: 8.64s\nx-ratelimit-limit-tokens: 200000\nx-ratelimit-remaining-tokens: 0\nx-retry-limit: 5",
-    );
-    let limits: Vec<_> =
-        reading.limits().iter().map(|limit| (limit.unit, limit.limit, limit.remaining)).collect();
-    assert_eq!(
-        limits,
-        [(QuotaUnit::Requests, Some(10_000), Some(9_999)), (QuotaUnit::Tokens, Some(200_000), Some(0))]
-    );
-    assert!(reading.hint().is_none() && reading.exhausted().contains(QuotaUnit::Tokens));
-}
-
-#[test]
-fn of_two_resets_of_one_bucket_the_later_counts_whichever_comes_first() {
-    let wait = |fields: &[(&'static str, &'static str)]| {
-        let mut headers = HeaderMap::new();
-        for (name, value) in fields {
-            headers.append(*name, HeaderValue::from_static(value));
-        }
-        let reading =
-            Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::UNIX_EPOCH);
-        reading.hint().map(|hint| hint.wait().as_millis())
-    };
-    for (one, other, later) in [("6m0s", "1, 0", 360_000), ("6m0s", "400", 400_000), ("5", "7", 7_000)] {
-        for (one, other) in [(one, other), (other, one)] {
-            let fields = [("x-ratelimit-requests-reset", one), ("x-ratelimit-reset-requests", other)];
-            let back = [fields[1], fields[0]];
-            assert_eq!((wait(&fields), wait(&back)), (Some(later), Some(later)), "{one} {other}");
-        }
-    }
 }

@@ -29,6 +29,12 @@ pub struct Profile {
     pub(super) terminal_codes: &'static [&'static str],
     /// Lower-case words of an error message that no wait helps against, for vendors that send nothing better.
     pub(super) terminal_phrases: &'static [&'static str],
+    /// Lower-case words of an error message by which a terminal code means a limit that passes.
+    pub(super) passing_phrases: &'static [&'static str],
+    /// Lower-case words of an error message that name a quota per day or month: no wait helps where no time is stated.
+    pub(super) long_quota_phrases: &'static [&'static str],
+    /// Lower-case words of an error message that say that the request is larger than the whole limit.
+    pub(super) too_large_phrases: &'static [&'static str],
     /// Codes in [normal form](normal_code) that name what is exhausted.
     pub(super) units_by_code: &'static [(&'static str, QuotaUnit)],
     /// Lower-case words of an error message that name what is exhausted; the first match counts.
@@ -92,15 +98,14 @@ impl Profile {
     /// The profile of that name, in lower-case kebab form; the standard one where there is none.
     #[must_use]
     pub fn named(name: &str) -> &'static Self {
-        table::VENDORS.iter().find(|profile| profile.name == name).unwrap_or_else(Self::standard)
+        table::vendors().find(|profile| profile.name == name).unwrap_or_else(Self::standard)
     }
 
     /// The profile of the vendor that a host belongs to; the standard one where none is known.
     #[must_use]
     pub fn for_host(host: &str) -> &'static Self {
         let host = host.strip_suffix('.').unwrap_or(host);
-        table::VENDORS
-            .iter()
+        table::vendors()
             .flat_map(|profile| profile.hosts.iter().map(move |suffix| (profile, *suffix)))
             .filter(|(_, suffix)| is_host_under(host, suffix))
             .max_by_key(|(_, suffix)| suffix.len())
@@ -163,9 +168,17 @@ pub(super) fn normal_code(code: &str) -> String {
 
 /// Whether a code in normal form says that a rate was exceeded, whatever the rest of its name.
 pub(super) fn is_rate_code(code: &str) -> bool {
-    ["ratelimit", "toomanyrequests", "throttl", "requestlimitexceeded", "requestlimitreached", "slowdown"]
-        .iter()
-        .any(|part| code.contains(part))
+    [
+        "ratelimit",
+        "toomanyrequests",
+        "throttl",
+        "throughputexceeded",
+        "requestlimitexceeded",
+        "requestlimitreached",
+        "slowdown",
+    ]
+    .iter()
+    .any(|part| code.contains(part))
 }
 
 #[cfg(test)]
@@ -202,10 +215,10 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_form_that_is_compared_with() {
-        let mut names: Vec<_> = table::VENDORS.iter().map(|profile| profile.name).collect();
+        let mut names: Vec<_> = table::vendors().map(|profile| profile.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "each name once");
-        for profile in table::VENDORS.iter().chain([Profile::standard()]) {
+        for profile in table::vendors().chain([Profile::standard()]) {
             assert!(profile.extra_statuses.iter().all(|status| *status >= 400), "{}", profile.name);
             let codes = profile
                 .units_by_code
@@ -216,9 +229,14 @@ mod tests {
                 assert_eq!(code.trim_start_matches('*'), normal_code(code), "{}", profile.name);
             }
             let words = profile.units_by_phrase.iter().map(|(phrase, _)| *phrase);
-            for phrase in
-                words.chain(profile.terminal_phrases.iter().copied()).chain(profile.evidence.iter().copied())
-            {
+            let others = [
+                profile.terminal_phrases,
+                profile.passing_phrases,
+                profile.long_quota_phrases,
+                profile.too_large_phrases,
+                profile.evidence,
+            ];
+            for phrase in words.chain(others.into_iter().flatten().copied()) {
                 assert_eq!(phrase, phrase.to_lowercase(), "{}", profile.name);
             }
             for (header, part, _) in profile.markers {

@@ -122,9 +122,11 @@ fn the_model_field_counts_where_the_vendor_limits_by_model() {
         *request.body_mut() = Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
         Parts::of(&request, profile).key()
     };
-    let openai = Profile::named("openai");
-    assert_ne!(with("a", openai), with("b", openai));
-    assert_eq!(with("a", openai).label_str(), Some("a"));
+    for vendor in ["openai", "github-models", "perplexity", "dashscope"] {
+        let vendor = Profile::named(vendor);
+        assert_ne!(with("a", vendor), with("b", vendor));
+        assert_eq!(with("a", vendor).label_str(), Some("a"));
+    }
     assert_eq!(with("a", Profile::standard()), with("b", Profile::standard()));
 }
 

@@ -56,11 +56,14 @@ impl Walk<'_> {
                 (Rank::RetryAfterMillis, BareUnit::Milliseconds, HintKind::RetryAfter)
             }
             "retryafter" | "retryafterseconds" | "retryaftersecs" | "retryaftersec" | "retryin"
-            | "retryinseconds" => (Rank::RetryAfter, BareUnit::Seconds, HintKind::RetryAfter),
+            | "retryinseconds" | "backoffseconds" => {
+                (Rank::RetryAfter, BareUnit::Seconds, HintKind::RetryAfter)
+            }
             "resetms" | "resetsinms" | "resetatms" => {
                 (Rank::ResetMillis, BareUnit::Milliseconds, HintKind::WindowReset)
             }
-            "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime" => {
+            "resetsinseconds" | "resetinseconds" | "resetafter" | "resetsat" | "resetat" | "resettime"
+            | "ratelimitresetat" | "ratelimitresettime" => {
                 (Rank::Reset, BareUnit::Seconds, HintKind::WindowReset)
             }
             _ => return false,
@@ -120,8 +123,10 @@ impl Walk<'_> {
                 && rank == Rank::RetryAfter;
             let truncates =
                 rank == Rank::RetryAfterMillis && advice.wait.is_zero() && known.rank == Rank::RetryAfter;
-            !truncates
-                && (truncated || rank < known.rank || (rank == known.rank && advice.wait > known.advice.wait))
+            // GitHub Models repeats its message as `details`.
+            let proper = |path: &str| path.ends_with("message");
+            let order = (advice.wait, proper(&path.text)) > (known.advice.wait, proper(&known.path));
+            !truncates && (truncated || rank < known.rank || (rank == known.rank && order))
         });
         if better {
             self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });

@@ -39,6 +39,20 @@ fn sentences() {
         ("try again in 99999999999999999999s", None),
         ("You will regain access on 2026-09-01 at 00:00 UTC.", None),
         ("retry after 30", None),
+        ("Request was throttled. Expected available in 831.0 seconds.", Some(831_000)),
+        ("Please try again after '6' seconds.", Some(6_000)),
+        ("Your rate limit resets in ~7s.", Some(7_000)),
+        ("For security purposes, you can only request this after 42 seconds.", Some(42_000)),
+        ("Quota will be replenished in 00:30:02.", Some(1_802_000)),
+        ("Quota will be replenished in 5.03:23:11.", Some(444_191_000)),
+        ("Quota will be replenished in 2.12 days.", Some(183_168_000)),
+        ("Way too many requests; IP banned until 1767225660000. Please use", Some(60_000)),
+        ("Retry after 1767225660", Some(60_000)),
+        ("Not available in your plan: 20 requests per 60 seconds", None),
+        ("Closed, try again at 12:30:00", None),
+        ("retry after 00:30:00", None),
+        ("banned until tomorrow", None),
+        ("banned until 99999999999999", None),
     ] {
         let body = serde_json::json!({ "error": { "message": sentence } }).to_string();
         assert_eq!(advice(&body), wait.map(|wait| (wait, "error.message".to_owned())), "{sentence}");
@@ -56,7 +70,18 @@ fn shapes() {
         300_000,
         "error.retry_after",
     );
+    states(r#"{"errors":[{"meta":{"retry_after":4}}]}"#, 4_000, "errors[].meta.retry_after");
+    states(r#"{"description":"Flood control: retry after 9 seconds"}"#, 9_000, "description");
     states(r#"{"ok":false,"parameters":{"retry_after":35}}"#, 35_000, "parameters.retry_after");
+    states(
+        r#"{"error":{"data":{"rate":{"backoff_seconds":30.5}}}}"#,
+        30_500,
+        "error.data.rate.backoff_seconds",
+    );
+    states(r#"{"RateLimitResetTime":"2026-01-01T00:00:01.5Z"}"#, 1_500, "ratelimitresettime");
+    states("\u{feff} {\"retry_after\":3}", 3_000, "retry_after");
+    states(r#"{"error":{"details":"wait 5s","message":"wait 5s"}}"#, 5_000, "error.message");
+    states(r#"{"error":{"details":"wait 6s","message":"wait 5s"}}"#, 6_000, "error.details");
     states(r#"{"errors":[{"detail":"try again in 5s"}]}"#, 5_000, "errors[].detail");
     states(r#"{"error":"Retry after 1 seconds."}"#, 1_000, "error");
     states(r#"[{"error":{"details":[{"retryDelay":"34.07s"}]}}]"#, 34_070, "error.details[].retrydelay");
@@ -110,8 +135,27 @@ fn codes() {
         "standard",
         r#"{"error":{"message":"Quota exceeded, check billing. insufficient_quota"}}"#
     ));
+    let concurrent =
+        r#"[{"message":"ConcurrentRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]"#;
+    assert!(!terminal("salesforce", concurrent));
+    let quota = |message: &str| format!("{{\"message\":\"{message}\",\"code\":\"insufficient_quota\"}}");
+    assert!(!terminal("dashscope", &quota("Allocated quota exceeded, please increase your quota limit.")));
+    assert!(terminal("dashscope", &quota("Free allocated quota exceeded.")));
+    assert!(terminal("openai", &quota("Allocated quota exceeded, please increase your quota limit.")));
     assert!(terminal("aws-bedrock", r#"{"message":"Too many tokens per day, please wait"}"#));
     assert!(!terminal("openai", r#"{"error":{"message":"Too many tokens per day, please wait"}}"#));
+}
+
+#[test]
+fn codes_of_aws_stand_behind_a_namespace() {
+    let limited = |body: &str| read("standard", body).rate_limited;
+    let long = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException";
+    assert!(limited(&format!("{{\"__type\":\"{long}\"}}")));
+    assert!(limited(r#"{"__type":"com.amazon.coral.availability#ThrottlingException"}"#));
+    assert!(!limited(r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}"#));
+    // A problem type is an address, and what it is about is not a code of the service.
+    let problem = read("standard", r#"{"type":"https://iana.org/problem-types#quota-exceeded"}"#);
+    assert!(problem.units.is_empty());
 }
 
 #[test]

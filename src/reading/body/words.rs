@@ -12,14 +12,21 @@ use crate::units::QuotaUnit;
 impl Walk<'_> {
     pub(super) fn code(&mut self, value: &Value) {
         let code = match value {
-            Value::String(text) if text.len() <= MAX_CODE => {
+            Value::String(text) => {
+                // AWS puts a namespace before its codes: `com.amazonaws.dynamodb.v20120810#ThrottlingException`.
+                // A problem type is an URL, which may have a fragment too.
+                let code = text.rsplit_once('#').filter(|_| !text.contains(':'));
+                let text = code.map_or(text.as_str(), |(_, code)| code);
+                if text.len() > MAX_CODE {
+                    return;
+                }
                 normal_code(text.split('/').next().unwrap_or(text))
             }
             Value::Number(number) => number.to_string(),
             _ => return,
         };
         if self.profile.is_terminal_code(&code) {
-            self.found.terminal = true;
+            self.terminal_code = true;
         }
         if let Some(unit) = self.profile.unit_of_code(&code) {
             self.found.units = self.found.units.with(unit);
@@ -48,11 +55,15 @@ impl Walk<'_> {
             self.found.prose_units = self.found.prose_units.with(unit);
         }
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
-        self.found.terminal |= says(self.profile.terminal_phrases);
+        self.terminal_phrase |= says(self.profile.terminal_phrases);
+        self.passes |= says(self.profile.passing_phrases);
+        self.found.long_quota |= says(self.profile.long_quota_phrases);
+        self.found.too_large |= says(self.profile.too_large_phrases);
         self.found.rate_limited |= says(self.profile.evidence);
     }
 
-    /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`.
+    /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`: the `quotaId` of a
+    /// `QuotaFailure`, the `quota_limit` of an `ErrorInfo`.
     pub(super) fn quota_id(&mut self, value: &Value) {
         let Some(id) = value.as_str().map(str::to_ascii_lowercase) else { return };
         let unit = if id.contains("perday") {

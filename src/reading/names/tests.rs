@@ -21,6 +21,13 @@ fn the_fields_of_a_bucket_share_their_key() {
         ["x-rate-limit-limit", "x-rate-limit-remaining", "x-rate-limit-reset"],
         ["x-app-limit-24hour-limit", "x-app-limit-24hour-remaining", "x-app-limit-24hour-reset"],
         ["ratelimit-limit", "ratelimit-remaining", "ratelimit-resettime"],
+        ["x-ratelimit-userlimit", "x-ratelimit-userremaining", "x-ratelimit-userreset"],
+        [
+            "x-sentry-rate-limit-concurrentlimit",
+            "x-sentry-rate-limit-concurrentremaining",
+            "x-sentry-rate-limit-concurrentreset",
+        ],
+        ["x-rate-limit-requests-limit", "x-rate-limit-requests-left", "x-rate-limit-requests-reset"],
         ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset-after"],
         [
             "x-hubspot-ratelimit-max",
@@ -135,4 +142,37 @@ fn the_words_are_found_wherever_they_stand() {
             }
         }
     }
+}
+
+#[test]
+fn what_pages_trials_and_sessions_count_is_no_limit() {
+    for name in [
+        "x-items-remaining",
+        "x-results-remaining",
+        "x-remaining-pages",
+        "x-trial-days-remaining",
+        "x-time-remaining",
+    ] {
+        assert!(may_be_limit(name.as_bytes()) && field_name(name).is_none(), "{name}");
+    }
+    for name in [
+        "x-ratelimit-items-remaining",
+        "x-rate-limit-remaining-days",
+        "x-remaining-today",
+        "x-calls-remaining",
+    ] {
+        assert_eq!(read(name).part, Part::Remaining, "{name}");
+    }
+}
+
+#[test]
+fn a_time_that_remains_is_no_count_and_an_api_token_no_unit() {
+    assert_eq!(field_name("x-ratelimit-timeremaining"), None);
+    assert_eq!(field_name("x-ratelimit-time-remaining"), None);
+    assert_eq!(field_name("x-rate-limit-seconds-left"), None);
+    assert_eq!(read("x-limit-left").part, Part::Limit, "outside of the families the word means nothing");
+    assert_eq!(read("x-rate-limit-api-token-remaining").unit, QuotaUnit::Requests);
+    assert_eq!(read("x-ratelimit-remaining-tokens").unit, QuotaUnit::Tokens);
+    assert_eq!(read("x-sentry-rate-limit-concurrentremaining").unit, QuotaUnit::Concurrency);
+    assert_eq!(read("x-daylimit-remaining").window, Some(Duration::from_secs(DAY)));
 }

@@ -36,11 +36,34 @@ impl Bucket<'_> {
             return self.rejected;
         }
         match self.remaining {
-            // The sentinel for "unknown", unless a real limit shows that the bucket is overdrawn by one.
-            Some(remaining) if remaining.is_minus_one() && !self.has_real_limit() => None,
-            Some(remaining) => Some(remaining.is_zero_or_less()),
+            Some(remaining) if !remaining.is_zero_or_less() => Some(false),
+            Some(remaining) => self.is_empty(remaining),
             None => self.utilized.then_some(true),
         }
+    }
+
+    /// Whether a bucket of which nothing or less remains is spent.
+    #[inline(never)]
+    fn is_empty(&self, remaining: Count) -> Option<bool> {
+        // Where there is no limit, nothing of it remains: Tyk sends -1, 0 and 0. A remainder of -1 is the sentinel for
+        // "unknown", unless a real limit shows that the bucket is overdrawn by one.
+        let unknown = self.is_unlimited() || remaining.is_minus_one() && !self.has_real_limit();
+        (!unknown).then_some(true)
+    }
+
+    /// Whether the server says that there is no limit.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.limit.is_some_and(Count::is_minus_one)
+    }
+
+    /// Whether the limit is none: a server that accepts a call at a limit of 0 does not apply it.
+    pub(super) fn is_limited_to_nothing(&self) -> bool {
+        self.limit.is_some_and(Count::is_zero_or_less)
+    }
+
+    /// Whether the bucket is a reset alone, whose name does not say what resets.
+    pub(super) const fn is_lone_reset(&self) -> bool {
+        self.remaining.is_none() && self.rejected.is_none() && self.window.is_none() && !self.unit_named
     }
 
     fn has_real_limit(&self) -> bool {

@@ -65,7 +65,9 @@ fn members(value: &[u8]) -> impl Iterator<Item = (Count, Option<Duration>)> {
         let mut parts = member.split(|byte| *byte == b';');
         let count = count(parts.next()?)?;
         let window = parts.take(MAX_MEMBERS).find_map(|part| {
-            let seconds = count_of(part.trim_ascii().strip_prefix(b"w=")?)?;
+            // WHOOP writes the word out.
+            let part = part.trim_ascii();
+            let seconds = count_of(part.strip_prefix(b"w=").or_else(|| part.strip_prefix(b"window="))?)?;
             (seconds > 0).then(|| Duration::from_secs(seconds))
         });
         Some((count, window))

@@ -56,6 +56,14 @@ impl Buckets<'_> {
                     _ => daily_spent |= bucket.is_daily_quota(profile),
                 }
             }
+            if latest.is_none() {
+                // Contentful: a remainder per window, and one reset that belongs to whichever is spent.
+                for (advice, source) in
+                    self.0.iter().filter(|b| b.is_lone_reset()).filter_map(|b| b.reset(profile, clock))
+                {
+                    keep(&mut latest, advice, source);
+                }
+            }
         } else {
             let usable = || self.0.iter().filter(|bucket| !bucket.healthy);
             let is_violated = |bucket: &&Bucket<'_>| violated.contains(&bucket.key);

@@ -122,7 +122,10 @@ pub(in crate::reading) fn scan_units(text: &[u8]) -> Option<u128> {
 fn scan_unit(text: &[u8]) -> Option<(u128, &[u8])> {
     let (number, tail) = scan_decimal(text)?;
     let ends = |tail: &&[u8]| !tail.first().is_some_and(u8::is_ascii_alphabetic);
-    let spaced = tail.strip_prefix(b" ").or_else(|| tail.strip_prefix(b"-")).unwrap_or(tail);
+    // Azure Resource Manager: `after '6' seconds`.
+    let unquoted = tail.strip_prefix(b"'").or_else(|| tail.strip_prefix(b"\"")).unwrap_or(tail);
+    let spaced = unquoted.strip_prefix(b" ").or_else(|| unquoted.strip_prefix(b"-")).unwrap_or(unquoted);
+    let spaced = spaced.strip_prefix(b"more ").unwrap_or(spaced);
     let word = WORD_UNITS
         .iter()
         .chain(&DAY_UNITS)
@@ -226,6 +229,11 @@ mod tests {
             ("a few minutes", None),
             ("5 monkeys", None),
             ("0 seconds before", Some(0)),
+            ("12 more seconds before", Some(12_000 * MS)),
+            ("6' seconds.", Some(6_000 * MS)),
+            ("30\" seconds", Some(30_000 * MS)),
+            ("5 second(s).", Some(5_000 * MS)),
+            ("5 more", None),
         ] {
             assert_eq!(scan_units(text.as_bytes()), nanos, "{text}");
         }

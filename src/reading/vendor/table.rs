@@ -1,8 +1,9 @@
 //! The table of vendors. A row states only what the standard profile does not know already.
 
-use std::time::Duration;
+mod models;
+mod services;
 
-use super::{BareReset, CountedBy, Profile, Segment};
+use super::{BareReset, CountedBy, Profile};
 use crate::units::QuotaUnit::{Concurrency, InputTokens, OutputTokens, Quota, Requests, Tokens};
 
 pub(super) static STANDARD: Profile = Profile {
@@ -13,6 +14,8 @@ pub(super) static STANDARD: Profile = Profile {
         "exceededcurrentquotaerror",
         "*spendlimitexceeded",
         "*spendlimitreached",
+        "organizationusagelimitexceeded",
+        "projectusagelimitexceeded",
         "creditbalanceexhausted",
         "creditbalancetoolow",
         "insufficientcredits",
@@ -32,6 +35,8 @@ pub(super) static STANDARD: Profile = Profile {
     ],
     units_by_phrase: &[
         ("concurren", Concurrency),
+        ("simultaneous", Concurrency),
+        ("input or output tokens", Tokens),
         ("input tokens", InputTokens),
         ("input token ", InputTokens),
         ("prompt tokens", InputTokens),
@@ -58,6 +63,8 @@ pub(super) static STANDARD: Profile = Profile {
         ("x-ratelimit-type", "output", OutputTokens),
         ("x-ratelimit-type", "token", Tokens),
         ("x-ratelimit-type", "request", Requests),
+        // `UserByModelByDay`, of Azure's model catalogue.
+        ("x-ratelimit-type", "userby", Requests),
         ("anthropic-ratelimit-unified-representative-claim", "", Quota),
     ],
     ..PLAIN
@@ -73,6 +80,9 @@ const PLAIN: Profile = Profile {
     should_retry: Some("x-should-retry"),
     terminal_codes: &[],
     terminal_phrases: &[],
+    passing_phrases: &[],
+    long_quota_phrases: &[],
+    too_large_phrases: &[],
     units_by_code: &[],
     units_by_phrase: &[],
     markers: &[],
@@ -94,269 +104,7 @@ const fn by_model(name: &'static str, hosts: &'static [&'static str]) -> Profile
     Profile { counted_by: CountedBy::Model, ..plain(name, hosts) }
 }
 
-pub(super) static VENDORS: &[Profile] = &[
-    by_model("openai", &["api.openai.com"]),
-    by_model("anthropic", &["api.anthropic.com"]),
-    by_model("groq", &["api.groq.com"]),
-    by_model("together", &["api.together.xyz", "api.together.ai"]),
-    by_model("fireworks", &["api.fireworks.ai"]),
-    plain("replicate", &["api.replicate.com"]),
-    plain("deepseek", &["api.deepseek.com"]),
-    by_model("nvidia", &["integrate.api.nvidia.com"]),
-    by_model("openrouter", &["openrouter.ai"]),
-    plain("huggingface", &["huggingface.co"]),
-    plain("llm7", &["api.llm7.io"]),
-    Profile {
-        name: "azure-openai",
-        hosts: &[
-            "openai.azure.com",
-            "cognitiveservices.azure.com",
-            "services.ai.azure.com",
-            "models.ai.azure.com",
-        ],
-        bare_reset: BareReset::ByRenewalPeriod,
-        counted_by: CountedBy::Model,
-        ..PLAIN
-    },
-    plain("azure-cosmos", &["documents.azure.com", "cosmos.azure.com"]),
-    Profile {
-        name: "github-models",
-        hosts: &["models.github.ai", "models.inference.ai.azure.com"],
-        markers: &[
-            ("x-ratelimit-type", "concurren", Concurrency),
-            ("x-ratelimit-type", "usermodelby", Requests),
-        ],
-        units_by_phrase: &[
-            ("userconcurrentrequests", Concurrency),
-            ("userbymodelby", Requests),
-            ("userby", Requests),
-        ],
-        ..PLAIN
-    },
-    // https://ai.google.dev/gemini-api/docs/rate-limits, https://cloud.google.com/apis/design/errors
-    plain("gemini", &["googleapis.com"]),
-    // The requests-per-minute window of the older gateway counts tokens "by size"; its names say so themselves.
-    by_model("mistral", &["api.mistral.ai"]),
-    plain("cohere", &["api.cohere.com", "api.cohere.ai"]),
-    // "x-should-retry: false" comes with the failure that clears soonest, a full shared queue.
-    Profile {
-        name: "cerebras",
-        hosts: &["api.cerebras.ai"],
-        counted_by: CountedBy::Model,
-        should_retry: None,
-        units_by_code: &[
-            ("requestquotaexceeded", Requests),
-            ("tokenquotaexceeded", Tokens),
-            ("queueexceeded", Concurrency),
-        ],
-        ..PLAIN
-    },
-    // Exhausted credit comes as 429 with prose only.
-    Profile {
-        name: "xai",
-        hosts: &["api.x.ai"],
-        counted_by: CountedBy::Model,
-        terminal_phrases: &["used all available credits", "monthly spending limit", "purchase more credits"],
-        ..PLAIN
-    },
-    // https://docs.z.ai/api-reference/api-code
-    Profile {
-        name: "zai",
-        hosts: &["api.z.ai", "open.bigmodel.cn"],
-        terminal_codes: &["1113", "1309"],
-        units_by_code: &[
-            ("1302", Requests),
-            ("1303", Requests),
-            ("1304", Quota),
-            ("1308", Quota),
-            ("1310", Quota),
-        ],
-        ..PLAIN
-    },
-    // https://docs.aws.amazon.com/bedrock/latest/userguide/troubleshooting-api-error-codes.html
-    // One exception name for all limits; only the message tells the daily quota from the others.
-    Profile {
-        name: "aws-bedrock",
-        hosts: &["amazonaws.com"],
-        counted_by: CountedBy::Segment(Segment {
-            before: "model",
-            after: &[
-                "invoke",
-                "invoke-with-response-stream",
-                "converse",
-                "converse-stream",
-                "async-invoke",
-                "count-tokens",
-            ],
-        }),
-        extra_statuses: &[400],
-        terminal_phrases: &["per day"],
-        units_by_phrase: &[("too many tokens", Tokens), ("too many requests", Requests)],
-        ..PLAIN
-    },
-    Profile {
-        name: "snowflake",
-        hosts: &["snowflakecomputing.com"],
-        units_by_phrase: &[("too many requests", Requests)],
-        ..PLAIN
-    },
-    Profile {
-        name: "databricks",
-        hosts: &["cloud.databricks.com", "gcp.databricks.com", "azuredatabricks.net"],
-        units_by_code: &[("requestlimitexceeded", Requests)],
-        counted_by: CountedBy::Segment(Segment { before: "serving-endpoints", after: &["invocations"] }),
-        ..PLAIN
-    },
-    // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api: at least a minute.
-    // https://docs.github.com/en/rest/rate-limit: searches and GraphQL have limits of their own.
-    Profile {
-        name: "github",
-        hosts: &["github.com"],
-        extra_statuses: &[403],
-        evidence: &["rate limit", "abuse detection"],
-        counted_by: CountedBy::Routes(&[
-            ("/search/code", "code_search"),
-            ("/search/", "search"),
-            ("/graphql", "graphql"),
-            ("/api/v3/search/code", "code_search"),
-            ("/api/v3/search/", "search"),
-            ("/api/graphql", "graphql"),
-        ]),
-        backoff_floor: Some(Duration::from_secs(60)),
-        ..PLAIN
-    },
-    plain("gitlab", &["gitlab.com"]),
-    // https://discord.com/developers/docs/change-log: milliseconds before version 8 of the API.
-    Profile {
-        name: "discord",
-        hosts: &["discord.com", "discordapp.com"],
-        legacy_millisecond_retry_after: true,
-        ..PLAIN
-    },
-    plain("reddit", &["reddit.com"]),
-    plain("twitter", &["twitter.com", "x.com"]),
-    plain("twitch", &["api.twitch.tv"]),
-    plain("spotify", &["api.spotify.com"]),
-    plain("spacetraders", &["api.spacetraders.io"]),
-    plain("shopify", &["myshopify.com"]),
-    // https://docs.stripe.com/rate-limits; 402 is a declined card.
-    Profile {
-        name: "stripe",
-        hosts: &["api.stripe.com"],
-        payment_required_is_quota: false,
-        should_retry: Some("stripe-should-retry"),
-        units_by_code: &[("ratelimit", Requests), ("locktimeout", Concurrency)],
-        markers: &[
-            ("stripe-rate-limited-reason", "concurrency", Concurrency),
-            ("stripe-rate-limited-reason", "rate", Requests),
-            ("stripe-rate-limited-reason", "resource-specific", Requests),
-        ],
-        ..PLAIN
-    },
-    // https://developers.hubspot.com/docs/api/usage-details: the day ends at midnight of the account's time zone.
-    Profile {
-        name: "hubspot",
-        hosts: &["api.hubapi.com", "api.hubspot.com"],
-        terminal_codes: &["daily"],
-        units_by_code: &[("tensecondlyrolling", Requests), ("secondly", Requests)],
-        spent_window_is_wait: true,
-        daily_is_quota: true,
-        ..PLAIN
-    },
-    plain("zendesk", &["zendesk.com"]),
-    // https://docs.slack.dev/apis/web-api/rate-limits: per method of the API, and per workspace.
-    Profile {
-        name: "slack",
-        hosts: &["slack.com"],
-        units_by_code: &[("ratelimited", Requests)],
-        counted_by: CountedBy::Segment(Segment { before: "api", after: &[] }),
-        ..PLAIN
-    },
-    // The path of an incoming webhook is a secret.
-    Profile {
-        name: "slack-webhooks",
-        hosts: &["hooks.slack.com"],
-        units_by_code: &[("ratelimited", Requests)],
-        ..PLAIN
-    },
-    Profile {
-        name: "notion",
-        hosts: &["api.notion.com"],
-        units_by_code: &[("ratelimited", Requests)],
-        ..PLAIN
-    },
-    // https://airtable.com/developers/web/api/rate-limits
-    Profile {
-        name: "airtable",
-        hosts: &["api.airtable.com"],
-        units_by_code: &[("ratelimitreached", Requests)],
-        backoff_floor: Some(Duration::from_secs(30)),
-        ..PLAIN
-    },
-    // https://developer.atlassian.com/cloud/jira/platform/rate-limiting
-    Profile {
-        name: "atlassian",
-        hosts: &["atlassian.net", "atlassian.com"],
-        markers: &[
-            ("ratelimit-reason", "concurren", Concurrency),
-            ("ratelimit-reason", "quota", Quota),
-            ("ratelimit-reason", "cost", Quota),
-            ("ratelimit-reason", "burst", Requests),
-            ("ratelimit-reason", "per-issue", Requests),
-        ],
-        ..PLAIN
-    },
-    // https://developer.okta.com/docs/reference/rate-limits: a limit of 0 is the concurrent one.
-    Profile {
-        name: "okta",
-        hosts: &["okta.com", "oktapreview.com", "okta-emea.com"],
-        zero_limit: Some(Concurrency),
-        ..PLAIN
-    },
-    plain("auth0", &["auth0.com"]),
-    plain("docker-hub", &["docker.io", "hub.docker.com"]),
-    plain("vercel", &["api.vercel.com"]),
-    // https://linear.app/developers/rate-limiting: GraphQL, hence 400.
-    Profile {
-        name: "linear",
-        hosts: &["api.linear.app"],
-        extra_statuses: &[400],
-        units_by_code: &[("ratelimited", Requests)],
-        ..PLAIN
-    },
-    Profile {
-        name: "figma",
-        hosts: &["api.figma.com"],
-        markers: &[("x-figma-rate-limit-type", "", Requests)],
-        ..PLAIN
-    },
-    Profile {
-        name: "dropbox",
-        hosts: &["dropboxapi.com"],
-        units_by_code: &[("toomanywriteoperations", Concurrency), ("toomanyrequests", Requests)],
-        ..PLAIN
-    },
-    plain("wikimedia", &["wikipedia.org", "wikimedia.org", "wikidata.org"]),
-    // The 24-hour quota of the organisation; no time is given.
-    Profile {
-        name: "salesforce",
-        hosts: &["salesforce.com", "force.com"],
-        extra_statuses: &[403],
-        terminal_codes: &["requestlimitexceeded"],
-        ..PLAIN
-    },
-    // https://developer.prisjakt.nu/docs/sections/rate-limit
-    Profile { name: "prisjakt", hosts: &["prisjakt.nu"], bare_reset: BareReset::Milliseconds, ..PLAIN },
-    plain("lemlist", &["api.lemlist.com"]),
-    plain("mailerlite", &["mailerlite.com"]),
-    plain("persona", &["withpersona.com"]),
-    plain("connecteam", &["api.connecteam.com"]),
-    plain("agent-ai", &["api.agent.ai"]),
-    plain("pipedrive", &["pipedrive.com"]),
-    plain("brevo", &["api.brevo.com", "api.sendinblue.com"]),
-    plain("azure-devops", &["dev.azure.com", "visualstudio.com"]),
-    plain("upstash", &["upstash.io"]),
-    plain("planning-center", &["planningcenteronline.com"]),
-    plain("crates-io", &["crates.io"]),
-    plain("ietf-draft", &[]),
-];
+/// All rows.
+pub(super) fn vendors() -> impl Iterator<Item = &'static Profile> {
+    models::ROWS.iter().chain(services::ROWS)
+}
