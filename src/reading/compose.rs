@@ -13,7 +13,7 @@ use super::ratelimit::{self, Policies};
 use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
 use super::types::{Hint, HintKind, HintSource, Terminal};
-use super::value::{Advice, Clock};
+use super::value::{Advice, Clock, ClockLines};
 use super::vendor::Profile;
 use super::{MAX_LINES, Reading};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -23,10 +23,13 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     let (status, received_at) = (reading.status, reading.received_at);
     reading.throttled = matches!(status.as_u16(), 429 | 503 | 529);
     let clock = Clock::new(headers, received_at);
-    let (mut fields, mut marks) = (Fields::default(), Marks::default());
+    let (mut fields, mut marks, mut lines) = (Fields::default(), Marks::default(), ClockLines::default());
     for (name, value) in headers {
         let text = name.as_str().as_bytes();
-        if let Some(field) = names::frequent_name(text) {
+        // No other field that counts has so short a name.
+        if text.len() <= ClockLines::LONGEST_NAME {
+            lines.note(name, value);
+        } else if let Some(field) = names::frequent_name(text) {
             fields.buckets.note_frequent(field, name, value, &clock);
         } else if names::may_be_limit(text) {
             fields.note_limit(name, value, &clock);
@@ -34,6 +37,7 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
             marks.note(name.as_str(), value, &mut reading.native_spill_over);
         }
     }
+    let clock = clock.with(lines);
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
     reading.exhausted = fields.buckets.state_limits(profile, &clock, &mut reading.limits);

@@ -10,7 +10,7 @@ const MAX_MARK: usize = 128;
 /// Whether a name may be that of a request id or of a mark of a native spill-over.
 #[inline]
 pub(super) fn may_be_mark(name: &[u8]) -> bool {
-    matches!(name, [.., b'd'] | [b'x', b'-', b'm', b's', b'-', ..]) || name.len() == 6
+    matches!(name, [.., b'd']) || name.starts_with(b"x-ms-") || name == b"cf-ray"
 }
 
 /// How far a request id of that name is preferred, the lowest first: an edge adds its own beside the service's.
@@ -97,7 +97,12 @@ fn printable(value: &HeaderValue) -> Option<&[u8]> {
     if !(1..=MAX_MARK).contains(&text.len()) {
         return None;
     }
-    // Not only up to the first other byte: then the compiler takes them in blocks.
-    let printable = text.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    // Not only up to the first other byte: then the compiler takes a block at once. The last one overlaps the one before
+    // it, so that no single bytes are left.
+    let all = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    let printable = match text.last_chunk::<16>() {
+        Some(last) => all(last) && text.as_chunks::<16>().0.iter().all(|block| all(block)),
+        None => all(text),
+    };
     printable.then_some(text)
 }

@@ -183,7 +183,7 @@ impl Buckets<'_> {
                 window: bucket.window,
                 limit: known(bucket.limit),
                 remaining: if is_spent { Some(0) } else { known(bucket.remaining) },
-                reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
+                reset: bucket.wait(profile, clock),
                 resets_at_once: !bucket.unit_named,
             };
             // Further ones are left out, but count as spent.

@@ -28,10 +28,14 @@ pub(in crate::reading) fn may_be_structured(name: &[u8]) -> bool {
 /// The names that most responses with limits have, without taking them apart.
 #[inline]
 pub(in crate::reading) fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
-    match name {
-        [b'x', b'-', b'r', ..] => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
-        [b'a', b'n', ..] => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
-        [b'r', b'a', ..] => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
+    const X: u32 = u32::from_le_bytes(*b"x-ra");
+    const ANTHROPIC: u32 = u32::from_le_bytes(*b"anth");
+    const UNPREFIXED: u32 = u32::from_le_bytes(*b"rate");
+    // As a number, for the bytes of a pattern would be compared one by one.
+    match u32::from_le_bytes(*name.first_chunk()?) {
+        X => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
+        ANTHROPIC => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
+        UNPREFIXED => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
         _ => None,
     }
 }

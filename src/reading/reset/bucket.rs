@@ -65,23 +65,26 @@ impl Bucket<'_> {
     }
 
     /// When the bucket resets, where that can be told.
-    #[inline]
     pub(super) fn reset(&self, profile: &Profile, clock: &Clock<'_>) -> Option<(Advice, &HeaderName)> {
-        match self.reset? {
-            (_, Reset::Stated(Stated::Delay(wait)), name) => Some((Advice { wait, at: None }, name)),
-            (_, reset, name) => Some((self.advice(reset, profile, clock)?, name)),
-        }
+        let (_, reset, name) = self.reset?;
+        Some((clock.advice(self.stated(reset, profile)?)?, name))
     }
 
-    #[inline(never)]
-    fn advice(&self, reset: Reset, profile: &Profile, clock: &Clock<'_>) -> Option<Advice> {
-        let stated = match reset {
-            Reset::Stated(stated) => stated,
+    /// How long that is from receipt.
+    #[inline]
+    pub(super) fn wait(&self, profile: &Profile, clock: &Clock<'_>) -> Option<Duration> {
+        let (_, reset, _) = self.reset?;
+        self.stated(reset, profile).map(|stated| clock.wait(stated))
+    }
+
+    #[inline]
+    fn stated(&self, reset: Reset, profile: &Profile) -> Option<Stated> {
+        match reset {
+            Reset::Stated(stated) => Some(stated),
             // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
-            Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => return None,
-            Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?)?,
-        };
-        clock.advice(stated)
+            Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => None,
+            Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?),
+        }
     }
 
     /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one

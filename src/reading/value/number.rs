@@ -6,12 +6,19 @@ pub(in crate::reading) struct Decimal(u128);
 
 const BILLION: u64 = 1_000_000_000;
 
+/// The most digits that a machine word surely holds.
+const MAX_DIGITS: usize = 18;
+
 impl Decimal {
     pub(in crate::reading) const ZERO: Self = Self(0);
 
     /// This and so many billionths more, rounded up.
     pub(in crate::reading) fn plus_billionths(self, more: Self) -> Option<Self> {
         self.0.checked_add(more.0.div_ceil(super::NANOS_PER_SEC)).map(Self)
+    }
+
+    pub(super) fn of_whole(whole: u64) -> Self {
+        Self(u128::from(whole).wrapping_mul(super::NANOS_PER_SEC))
     }
 
     /// The number of which `scaled` is 10⁹ times as much.
@@ -60,35 +67,38 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
     Some((Decimal(scaled.checked_add(u128::from(inexact))?), rest))
 }
 
-/// What [`scan_decimal`] reads, where the number is of the usual kind: below a billion, with at most nine places.
+/// What the last of up to nine places stands for, in billionths.
+const PLACES: [u64; 10] =
+    [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+
+/// What [`scan_decimal`] reads, where the number is of the usual kind: of up to nine digits and as many places.
 #[inline]
 pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut rest = bytes;
-    let mut whole: u64 = 0;
-    while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-        whole = whole.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
-        if whole >= BILLION {
-            return None;
-        }
-        rest = tail;
-    }
-    let mut scaled = whole.wrapping_mul(BILLION);
-    if rest.len() == bytes.len() {
+    let (whole, rest) = scan_digits(bytes);
+    if !(1..=9).contains(&bytes.len().wrapping_sub(rest.len())) {
         return None;
     }
-    if let [b'.', tail @ ..] = rest {
-        rest = tail;
-        let mut place = BILLION;
-        while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-            place /= 10;
-            if place == 0 {
-                return None;
-            }
-            scaled = scaled.wrapping_add(u64::from(digit.wrapping_sub(b'0')).wrapping_mul(place));
-            rest = tail;
+    let scaled = whole.wrapping_mul(BILLION);
+    let [b'.', digits @ ..] = rest else { return Some((scaled, rest)) };
+    let (fraction, rest) = scan_digits(digits);
+    let place = PLACES.get(digits.len().wrapping_sub(rest.len()))?;
+    Some((scaled.wrapping_add(fraction.wrapping_mul(*place)), rest))
+}
+
+/// The digits that `bytes` begins with, which may be more than the number holds, and the rest.
+#[inline]
+fn scan_digits(bytes: &[u8]) -> (u64, &[u8]) {
+    let mut number: u64 = 0;
+    let mut rest = bytes;
+    while let [byte, tail @ ..] = rest {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
         }
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        rest = tail;
     }
-    Some((scaled, rest))
+    (number, rest)
 }
 
 /// The first digits, as many as a machine word surely holds, and the rest.
@@ -96,7 +106,7 @@ pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
 fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
     let mut word: u64 = 0;
     let mut rest = bytes;
-    for _ in 0..18 {
+    for _ in 0..MAX_DIGITS {
         let [digit @ b'0'..=b'9', tail @ ..] = rest else { break };
         word = word.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
         rest = tail;
@@ -185,10 +195,45 @@ impl Count {
 /// Reads a whole number of digits alone, and not too many of them: what nearly all counts are.
 #[inline]
 pub(in crate::reading) fn plain_number(bytes: &[u8]) -> Option<u64> {
-    match scan_word(bytes) {
-        (whole, []) if !bytes.is_empty() => Some(whole),
-        _ => None,
+    if bytes.len() <= 8 { up_to_eight_digits(bytes) } else { long_number(bytes) }
+}
+
+fn long_number(bytes: &[u8]) -> Option<u64> {
+    if bytes.len() > MAX_DIGITS {
+        return None;
     }
+    let (head, tail) = bytes.split_last_chunk::<8>()?;
+    Some(plain_number(head)?.wrapping_mul(100_000_000).wrapping_add(up_to_eight_digits(tail)?))
+}
+
+/// Reads digits all at once, each in its byte of a machine word, the last one in the highest.
+#[inline]
+fn up_to_eight_digits(bytes: &[u8]) -> Option<u64> {
+    const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+    /// What makes the top bit of every byte beyond 9 one.
+    const BEYOND_NINE: u64 = u64::from_ne_bytes([0x80 - 10; 8]);
+    const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+    let unused = 64_u32.checked_sub(u32::try_from(bytes.len().checked_mul(8)?).ok()?)?;
+    let word = match (bytes, bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        // Both halves have the bytes in the middle where there are less than eight.
+        (_, Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            u64::from(first) | u64::from(last).wrapping_shl(32_u32.wrapping_sub(unused))
+        }
+        ([a, b, c], ..) => u64::from_le_bytes([*a, *b, *c, 0, 0, 0, 0, 0]),
+        ([a, b], ..) => u64::from_le_bytes([*a, *b, 0, 0, 0, 0, 0, 0]),
+        ([a], ..) => u64::from(*a),
+        _ => return None,
+    };
+    let digits = (word ^ ZEROS).wrapping_shl(unused);
+    if (digits.wrapping_add(BEYOND_NINE) | digits) & TOPS != 0 {
+        return None;
+    }
+    // Neighbours make a number of two digits, then of four, then of eight; each is in the lower one's place.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 /// Reads a count: a number, with a minus where the bucket is overdrawn or `-1` stands for "unknown".
