@@ -7,13 +7,13 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
-use super::marks::{self, Marks};
+use super::marks::Marks;
 use super::names;
 use super::ratelimit::{self, Policies};
 use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
 use super::types::{Hint, HintKind, HintSource, Terminal};
-use super::value::{Advice, Clock, ClockLines};
+use super::value::{Advice, Clock};
 use super::vendor::Profile;
 use super::{MAX_LINES, Reading};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -22,22 +22,23 @@ use crate::units::{QuotaUnit, QuotaUnits};
 pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
     let (status, received_at) = (reading.status, reading.received_at);
     reading.throttled = matches!(status.as_u16(), 429 | 503 | 529);
-    let clock = Clock::new(headers, received_at);
-    let (mut fields, mut marks, mut lines) = (Fields::default(), Marks::default(), ClockLines::default());
+    let mut clock = Clock::new(headers, received_at);
+    let (mut fields, mut marks) = (Fields::default(), Marks::default());
     for (name, value) in headers {
         let text = name.as_str().as_bytes();
         // No other field that counts has so short a name.
-        if text.len() <= ClockLines::LONGEST_NAME {
-            lines.note(name, value);
-        } else if let Some(field) = names::frequent_name(text) {
-            fields.buckets.note_frequent(field, name, value, &clock);
-        } else if names::may_be_limit(text) {
-            fields.note_limit(name, value, &clock);
-        } else if marks::may_be_mark(text) {
-            marks.note(name.as_str(), value, &mut reading.native_spill_over);
+        if text.len() <= Clock::LONGEST_NAME {
+            clock.note(name, value);
+            continue;
+        }
+        match names::Kind::of(text) {
+            names::Kind::Frequent(field) => fields.buckets.note_frequent(field, name, value, &clock),
+            names::Kind::Limit => fields.note_limit(name, value, &clock),
+            names::Kind::Mark => marks.note(name.as_str(), value, &mut reading.native_spill_over),
+            names::Kind::Other => {}
         }
     }
-    let clock = clock.with(lines);
+    clock.all_are_noted();
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
     reading.exhausted = fields.buckets.state_limits(profile, &clock, &mut reading.limits);

@@ -16,7 +16,8 @@ pub(super) use summary::Summary;
 use super::names::{FieldName, Part, any_name, states_nothing};
 use super::value::{BareUnit, Clock, Count, plain_number};
 use super::vendor::Profile;
-use super::{MAX_LIMITS, ServiceLimit};
+use super::ServiceLimit;
+use super::types::{Limits, MAX_LIMITS};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// The most buckets of one response that are told apart; further ones are left out.
@@ -63,9 +64,9 @@ impl<'h> Buckets<'h> {
     }
 
     #[inline(never)]
-    fn note_plain_count(&mut self, field: &FieldName, value: &[u8]) -> Option<()> {
+    fn note_plain_count(&mut self, field: &'static FieldName, value: &[u8]) -> Option<()> {
         let count = plain_number(value)?;
-        if let Some(bucket) = self.named_bucket(field) {
+        if let Some(bucket) = self.frequent_bucket(field) {
             bucket.note_count(field.part, Count::of(count));
         }
         Some(())
@@ -74,7 +75,7 @@ impl<'h> Buckets<'h> {
     #[inline(never)]
     fn note_whole_reset(
         &mut self,
-        field: &FieldName,
+        field: &'static FieldName,
         name: &'h HeaderName,
         value: &[u8],
         clock: &Clock<'_>,
@@ -83,10 +84,19 @@ impl<'h> Buckets<'h> {
             return None;
         }
         let reset = whole_reset(value, BareUnit::Seconds, clock)?;
-        if let Some(bucket) = self.named_bucket(field) {
+        if let Some(bucket) = self.frequent_bucket(field) {
             bucket.note_reset(1, reset, name, clock);
         }
         Some(())
+    }
+
+    /// The bucket of a frequent name: each is of a family, and none states a window.
+    #[inline]
+    fn frequent_bucket(&mut self, field: &'static FieldName) -> Option<&mut Bucket<'h>> {
+        let bucket = self.bucket(field.key, field.unit)?;
+        bucket.unit_named |= field.unit_named;
+        bucket.set_family();
+        Some(bucket)
     }
 
     /// Takes in a field of any name, taken apart already where it is a frequent one.
@@ -161,11 +171,36 @@ impl<'h> Buckets<'h> {
 impl Buckets<'_> {
     /// The service limits, in the order that they came in, put where they belong, for they are large to be moved; and
     /// what is spent, as [`Buckets::spent`] has it.
+    #[inline]
     pub(super) fn state_limits(
         &self,
         profile: &Profile,
         clock: &Clock<'_>,
-        limits: &mut ArrayVec<ServiceLimit, MAX_LIMITS>,
+        limits: &mut Limits,
+    ) -> QuotaUnits {
+        if self.0.is_empty() {
+            return QuotaUnits::EMPTY;
+        }
+        limits.make_room(self.0.len());
+        // Further ones are left out, but count as spent.
+        match limits {
+            Limits::Usual(limits) => self.each_limit(profile, clock, |limit| {
+                let _ = limits.try_push(limit);
+            }),
+            Limits::Many(limits) => self.each_limit(profile, clock, |limit| {
+                if limits.len() < MAX_LIMITS {
+                    limits.push(limit);
+                }
+            }),
+        }
+    }
+
+    #[inline(never)]
+    fn each_limit(
+        &self,
+        profile: &Profile,
+        clock: &Clock<'_>,
+        mut state: impl FnMut(ServiceLimit),
     ) -> QuotaUnits {
         let mut all_spent = QuotaUnits::EMPTY;
         for bucket in &self.0 {
@@ -177,17 +212,15 @@ impl Buckets<'_> {
             if !(bucket.family && is_counted || bucket.reset.is_some()) {
                 continue;
             }
-            let known = |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
-            let limit = ServiceLimit {
+            let known = |count: Option<Count>| count.and_then(Count::known);
+            state(ServiceLimit {
                 unit: bucket.unit(profile),
                 window: bucket.window,
                 limit: known(bucket.limit),
                 remaining: if is_spent { Some(0) } else { known(bucket.remaining) },
                 reset: bucket.wait(profile, clock),
                 resets_at_once: !bucket.unit_named,
-            };
-            // Further ones are left out, but count as spent.
-            let _ = limits.try_push(limit);
+            });
         }
         all_spent
     }

@@ -10,7 +10,7 @@ mod number;
 
 use std::time::{Duration, SystemTime};
 
-pub(super) use clock::{Advice, Clock, ClockLines};
+pub(super) use clock::{Advice, Clock};
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
 pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal};

@@ -144,11 +144,10 @@ impl Walk<'_> {
         }
         let mut buckets = Buckets::default();
         for (name, value) in &headers {
-            let text = name.as_str().as_bytes();
-            if let Some(field) = names::frequent_name(text) {
-                buckets.note_frequent(field, name, value, self.clock);
-            } else if names::may_be_limit(text) {
-                buckets.note_unusual(None, name, value, self.clock);
+            match names::Kind::of(name.as_str().as_bytes()) {
+                names::Kind::Frequent(field) => buckets.note_frequent(field, name, value, self.clock),
+                names::Kind::Limit => buckets.note_unusual(None, name, value, self.clock),
+                names::Kind::Mark | names::Kind::Other => {}
             }
         }
         let waits = Waits::of(&headers, self.clock);

@@ -3,12 +3,46 @@
 use super::{FieldName, Part, hash};
 use crate::units::QuotaUnit;
 
-/// Whether a name, in lower case, may be of a rate-limit field.
-#[inline]
-pub(in crate::reading) fn may_be_limit(name: &[u8]) -> bool {
-    match name {
-        [b'a', b'n', ..] if name.starts_with(b"anthropic-priority-") => true,
-        _ => has_m(name) && names_limit(name),
+/// What a name may be.
+pub(in crate::reading) enum Kind {
+    /// One of the names that most responses with limits have.
+    Frequent(&'static FieldName),
+    /// That of another rate-limit field.
+    Limit,
+    /// That of a request id or of a mark of a native spill-over.
+    Mark,
+    Other,
+}
+
+impl Kind {
+    /// What a name of at least four letters, in lower case, may be, without taking it apart.
+    #[inline]
+    pub(in crate::reading) fn of(name: &[u8]) -> Self {
+        const X_RATELIMIT: u32 = u32::from_le_bytes(*b"x-ra");
+        const ANTHROPIC: u32 = u32::from_le_bytes(*b"anth");
+        const RATELIMIT: u32 = u32::from_le_bytes(*b"rate");
+        const X_MS: u32 = u32::from_le_bytes(*b"x-ms");
+        const CF_RAY: u32 = u32::from_le_bytes(*b"cf-r");
+
+        let Some(start) = name.first_chunk() else { return Self::Other };
+        // A number, for the bytes of a pattern would be compared one by one.
+        let start = u32::from_le_bytes(*start);
+        let frequent = match start {
+            X_RATELIMIT => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
+            ANTHROPIC if name.starts_with(b"anthropic-priority-") => return Self::Limit,
+            ANTHROPIC => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
+            RATELIMIT => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
+            _ => None,
+        };
+        if let Some(field) = frequent {
+            Self::Frequent(field)
+        } else if has_m(name) && names_limit(name) {
+            Self::Limit
+        } else if name.ends_with(b"d") || start == X_MS || start == CF_RAY {
+            Self::Mark
+        } else {
+            Self::Other
+        }
     }
 }
 
@@ -23,21 +57,6 @@ pub(in crate::reading) fn states_nothing(name: &[u8]) -> bool {
 /// Whether a name that may be of a rate-limit field ends as the IETF fields do, `RateLimit` and `RateLimit-Policy`.
 pub(in crate::reading) fn may_be_structured(name: &[u8]) -> bool {
     name.ends_with(b"ratelimit") || name.ends_with(b"ratelimit-policy")
-}
-
-/// The names that most responses with limits have, without taking them apart.
-#[inline]
-pub(in crate::reading) fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
-    const X: u32 = u32::from_le_bytes(*b"x-ra");
-    const ANTHROPIC: u32 = u32::from_le_bytes(*b"anth");
-    const UNPREFIXED: u32 = u32::from_le_bytes(*b"rate");
-    // As a number, for the bytes of a pattern would be compared one by one.
-    match u32::from_le_bytes(*name.first_chunk()?) {
-        X => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
-        ANTHROPIC => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
-        UNPREFIXED => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
-        _ => None,
-    }
 }
 
 /// The limit, what remains of it, and the reset of one bucket.
@@ -95,14 +114,12 @@ fn part_first(rest: &[u8]) -> Option<&'static FieldName> {
 /// `requests-limit`, `input-tokens-reset`: what follows `anthropic-ratelimit-`.
 #[inline]
 fn part_last(rest: &[u8]) -> Option<&'static FieldName> {
-    if let Some(part) = rest.strip_prefix(b"requests-") {
-        part_of(&ANTHROPIC_REQUESTS, part)
-    } else if let Some(part) = rest.strip_prefix(b"tokens-") {
-        part_of(&ANTHROPIC_TOKENS, part)
-    } else if let Some(part) = rest.strip_prefix(b"input-tokens-") {
-        part_of(&ANTHROPIC_INPUT, part)
-    } else {
-        part_of(&ANTHROPIC_OUTPUT, rest.strip_prefix(b"output-tokens-")?)
+    match rest.first()? {
+        b'r' => part_of(&ANTHROPIC_REQUESTS, rest.strip_prefix(b"requests-")?),
+        b't' => part_of(&ANTHROPIC_TOKENS, rest.strip_prefix(b"tokens-")?),
+        b'i' => part_of(&ANTHROPIC_INPUT, rest.strip_prefix(b"input-tokens-")?),
+        b'o' => part_of(&ANTHROPIC_OUTPUT, rest.strip_prefix(b"output-tokens-")?),
+        _ => None,
     }
 }
 

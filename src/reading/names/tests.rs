@@ -1,5 +1,16 @@
 use super::*;
 
+fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
+    match Kind::of(name) {
+        Kind::Frequent(field) => Some(field),
+        _ => None,
+    }
+}
+
+fn may_be_limit(name: &[u8]) -> bool {
+    matches!(Kind::of(name), Kind::Frequent(_) | Kind::Limit)
+}
+
 fn field_name(name: &str) -> Option<FieldName> {
     let whole = any_name(name);
     assert!(whole.is_none() || !states_nothing(name.as_bytes()), "{name}");

@@ -6,7 +6,7 @@ use sfv::{BareItem, Item};
 
 use super::super::names::hash;
 use super::super::reset::{Reset, read_reset};
-use super::super::value::{BareUnit, Clock, Count, count, decimal};
+use super::super::value::{BareUnit, Clock, Count, Decimal, count, decimal, plain_number};
 use crate::units::QuotaUnit;
 
 /// What a member is called.
@@ -58,14 +58,18 @@ impl Bare<'_> {
 
     pub(super) fn count(self) -> Option<Count> {
         match self {
-            Self::Number(text) | Self::String(text) => count(text),
+            Self::Number(text) => plain_number(text).map(Count::of).or_else(|| count(text)),
+            Self::String(text) => count(text),
             Self::Token(_) => None,
         }
     }
 
     pub(super) fn reset(self, clock: &Clock<'_>) -> Option<Reset> {
         match self {
-            Self::Number(text) => decimal(text).map(|number| Reset::Bare(number, BareUnit::Seconds)),
+            Self::Number(text) => {
+                let number = plain_number(text).map(Decimal::of_whole).or_else(|| decimal(text));
+                number.map(|number| Reset::Bare(number, BareUnit::Seconds))
+            }
             Self::String(text) => read_reset(text, BareUnit::Seconds, clock),
             Self::Token(_) => None,
         }

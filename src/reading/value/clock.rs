@@ -23,26 +23,24 @@ pub(in crate::reading) struct Advice {
 pub(in crate::reading) struct Clock<'h> {
     headers: &'h HeaderMap,
     received_at: SystemTime,
-    /// The first lines of its fields, once all headers have been seen.
-    lines: Option<ClockLines<'h>>,
+    /// The first `Date` and `Age` that were noted, and whether these are all there are: to look them up costs more.
+    date: Option<&'h HeaderValue>,
+    age: Option<&'h HeaderValue>,
+    all_noted: bool,
     /// In nanoseconds since the epoch. A `Date` is read only where an instant needs it, so that the usual response does
     /// not pay for it.
     server_now: OnceCell<u64>,
 }
 
-/// The first `Date` and the first `Age` of a response, as a pass over its headers comes upon them: to look them up costs
-/// more.
-#[derive(Default)]
-pub(in crate::reading) struct ClockLines<'h> {
-    date: Option<&'h HeaderValue>,
-    age: Option<&'h HeaderValue>,
-}
-
-impl<'h> ClockLines<'h> {
-    /// The longest name that [`ClockLines::note`] is for.
+impl<'h> Clock<'h> {
+    /// The longest name of its fields.
     pub(in crate::reading) const LONGEST_NAME: usize = 4;
 
-    /// Takes in a field line of any short name.
+    pub(in crate::reading) const fn new(headers: &'h HeaderMap, received_at: SystemTime) -> Self {
+        Self { headers, received_at, date: None, age: None, all_noted: false, server_now: OnceCell::new() }
+    }
+
+    /// Takes in a field line of any name.
     pub(in crate::reading) fn note(&mut self, name: &HeaderName, value: &'h HeaderValue) {
         if *name == DATE {
             self.date.get_or_insert(value);
@@ -50,16 +48,10 @@ impl<'h> ClockLines<'h> {
             self.age.get_or_insert(value);
         }
     }
-}
 
-impl<'h> Clock<'h> {
-    pub(in crate::reading) const fn new(headers: &'h HeaderMap, received_at: SystemTime) -> Self {
-        Self { headers, received_at, lines: None, server_now: OnceCell::new() }
-    }
-
-    /// The same clock, which need not look for its fields any more.
-    pub(in crate::reading) fn with(self, lines: ClockLines<'h>) -> Self {
-        Self { lines: Some(lines), ..self }
+    /// All lines of its fields have been noted.
+    pub(in crate::reading) const fn all_are_noted(&mut self) {
+        self.all_noted = true;
     }
 
     pub(in crate::reading) const fn received_at(&self) -> SystemTime {
@@ -73,10 +65,7 @@ impl<'h> Clock<'h> {
                 let received = self.received_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 return u64::try_from(received.as_nanos()).unwrap_or(u64::MAX);
             };
-            let age = match &self.lines {
-                Some(lines) => lines.age,
-                None => self.headers.get(AGE),
-            };
+            let age = if self.all_noted { self.age } else { self.headers.get(AGE) };
             let age = age.and_then(|value| count(value.as_bytes())).map_or(0, |age| age.whole());
             date.saturating_add(age.min(MAX_DELAY.as_secs()).saturating_mul(1_000_000_000))
         })
@@ -84,8 +73,8 @@ impl<'h> Clock<'h> {
 
     /// The first `Date` that can be read.
     fn date(&self) -> Option<u64> {
-        if let Some(lines) = &self.lines
-            && let date = lines.date?
+        if self.all_noted
+            && let date = self.date?
             && let Some(nanos) = date::imf_fixdate(date.as_bytes())
         {
             return Some(nanos);

@@ -17,7 +17,7 @@ impl Decimal {
         self.0.checked_add(more.0.div_ceil(super::NANOS_PER_SEC)).map(Self)
     }
 
-    pub(super) fn of_whole(whole: u64) -> Self {
+    pub(in crate::reading) fn of_whole(whole: u64) -> Self {
         Self(u128::from(whole).wrapping_mul(super::NANOS_PER_SEC))
     }
 
@@ -74,31 +74,31 @@ const PLACES: [u64; 10] =
 /// What [`scan_decimal`] reads, where the number is of the usual kind: of up to nine digits and as many places.
 #[inline]
 pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (whole, rest) = scan_digits(bytes);
-    if !(1..=9).contains(&bytes.len().wrapping_sub(rest.len())) {
+    let (whole, count) = scan_digits(bytes);
+    if !(1..=9).contains(&count) {
         return None;
     }
-    let scaled = whole.wrapping_mul(BILLION);
+    let (scaled, rest) = (whole.wrapping_mul(BILLION), bytes.get(count..)?);
     let [b'.', digits @ ..] = rest else { return Some((scaled, rest)) };
-    let (fraction, rest) = scan_digits(digits);
-    let place = PLACES.get(digits.len().wrapping_sub(rest.len()))?;
-    Some((scaled.wrapping_add(fraction.wrapping_mul(*place)), rest))
+    let (fraction, count) = scan_digits(digits);
+    let place = PLACES.get(count)?;
+    Some((scaled.wrapping_add(fraction.wrapping_mul(*place)), digits.get(count..)?))
 }
 
-/// The digits that `bytes` begins with, which may be more than the number holds, and the rest.
+/// The number that `bytes` begins with, and how many digits it has, which may be more than it can hold.
 #[inline]
-fn scan_digits(bytes: &[u8]) -> (u64, &[u8]) {
+fn scan_digits(bytes: &[u8]) -> (u64, usize) {
     let mut number: u64 = 0;
-    let mut rest = bytes;
-    while let [byte, tail @ ..] = rest {
+    let mut count: usize = 0;
+    for byte in bytes {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
         }
         number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-        rest = tail;
+        count = count.wrapping_add(1);
     }
-    (number, rest)
+    (number, count)
 }
 
 /// The first digits, as many as a machine word surely holds, and the rest.
@@ -158,37 +158,51 @@ pub(in crate::reading) fn json_decimal(bytes: &[u8]) -> Option<Decimal> {
 /// What a `limit` or `remaining` field counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::reading) struct Count {
-    negative: bool,
     whole: u64,
-    fraction: bool,
+    kind: Kind,
+}
+
+/// What a count is beside its whole part. In order, so that one comparison tells what is negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Whole,
+    Fraction,
+    Negative,
+    NegativeFraction,
 }
 
 impl Count {
+    const fn is_negative(self) -> bool {
+        matches!(self.kind, Kind::Negative | Kind::NegativeFraction)
+    }
+
     /// The whole part; 0 where the count is negative.
     pub(in crate::reading) const fn whole(self) -> u64 {
-        if self.negative { 0 } else { self.whole }
+        if self.is_negative() { 0 } else { self.whole }
+    }
+
+    /// The same; `None` where -1 stands for "unknown".
+    pub(in crate::reading) const fn known(self) -> Option<u64> {
+        if self.is_minus_one() { None } else { Some(self.whole()) }
     }
 
     pub(in crate::reading) const fn is_zero_or_less(self) -> bool {
-        self.negative || (self.whole == 0 && !self.fraction)
+        self.is_negative() || matches!(self, Self { whole: 0, kind: Kind::Whole })
     }
 
     pub(in crate::reading) const fn is_minus_one(self) -> bool {
-        self.negative && self.whole == 1 && !self.fraction
+        matches!(self, Self { whole: 1, kind: Kind::Negative })
     }
 
     /// The smaller of two, a negative one being the smallest.
     pub(in crate::reading) fn min(self, other: Self) -> Self {
-        if self.negative || (!other.negative && (self.whole, self.fraction) <= (other.whole, other.fraction))
-        {
-            self
-        } else {
-            other
-        }
+        let smaller = self.is_negative()
+            || !other.is_negative() && (self.whole, self.kind) <= (other.whole, other.kind);
+        if smaller { self } else { other }
     }
 
     pub(in crate::reading) const fn of(whole: u64) -> Self {
-        Self { negative: false, whole, fraction: false }
+        Self { whole, kind: Kind::Whole }
     }
 }
 
@@ -251,7 +265,13 @@ pub(in crate::reading) fn count(bytes: &[u8]) -> Option<Count> {
             (u64::try_from(whole).unwrap_or(u64::MAX), fraction)
         }
     };
-    Some(Count { negative: negative && (whole > 0 || fraction), whole, fraction })
+    let kind = match (negative, fraction) {
+        (true, true) => Kind::NegativeFraction,
+        (true, false) if whole > 0 => Kind::Negative,
+        (false, true) => Kind::Fraction,
+        (_, false) => Kind::Whole,
+    };
+    Some(Count { whole, kind })
 }
 
 #[cfg(test)]
