@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 pub(super) use clock::{Advice, Clock};
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal};
+pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal, scan_digits};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);

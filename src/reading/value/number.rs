@@ -87,7 +87,7 @@ pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 /// The number that `bytes` begins with, and how many digits it has, which may be more than it can hold.
 #[inline]
-fn scan_digits(bytes: &[u8]) -> (u64, usize) {
+pub(in crate::reading) fn scan_digits(bytes: &[u8]) -> (u64, usize) {
     let mut number: u64 = 0;
     let mut count: usize = 0;
     for byte in bytes {
