@@ -204,23 +204,21 @@ impl Buckets<'_> {
     ) -> QuotaUnits {
         let mut all_spent = QuotaUnits::EMPTY;
         for bucket in &self.0 {
+            let unit = bucket.unit(profile);
             let is_spent = bucket.is_spent() == Some(true);
             if is_spent {
-                all_spent = all_spent.with(bucket.unit(profile));
+                all_spent = all_spent.with(unit);
             }
-            let is_counted = bucket.limit.is_some() || bucket.remaining.is_some();
-            if !(bucket.family && is_counted || bucket.reset.is_some()) {
-                continue;
+            if bucket.states_limit() {
+                state(ServiceLimit {
+                    unit,
+                    window: bucket.window,
+                    limit: bucket.limit.and_then(Count::known),
+                    remaining: if is_spent { Some(0) } else { bucket.remaining.and_then(Count::known) },
+                    reset: bucket.wait(profile, clock),
+                    resets_at_once: !bucket.unit_named,
+                });
             }
-            let known = |count: Option<Count>| count.and_then(Count::known);
-            state(ServiceLimit {
-                unit: bucket.unit(profile),
-                window: bucket.window,
-                limit: known(bucket.limit),
-                remaining: if is_spent { Some(0) } else { known(bucket.remaining) },
-                reset: bucket.wait(profile, clock),
-                resets_at_once: !bucket.unit_named,
-            });
         }
         all_spent
     }

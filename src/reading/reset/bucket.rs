@@ -60,6 +60,11 @@ impl Bucket<'_> {
         }
     }
 
+    /// Whether what is known of the bucket makes a service limit.
+    pub(super) fn states_limit(&self) -> bool {
+        self.reset.is_some() || self.family && (self.limit.is_some() || self.remaining.is_some())
+    }
+
     pub(super) fn is_daily_quota(&self, profile: &Profile) -> bool {
         profile.daily_is_quota && !self.unit_named && self.window == Some(Duration::from_secs(86_400))
     }
@@ -73,18 +78,29 @@ impl Bucket<'_> {
     /// How long that is from receipt.
     #[inline]
     pub(super) fn wait(&self, profile: &Profile, clock: &Clock<'_>) -> Option<Duration> {
-        let (_, reset, _) = self.reset?;
-        self.stated(reset, profile).map(|stated| clock.wait(stated))
+        match &self.reset {
+            None => None,
+            Some((_, Reset::Stated(stated), _)) => Some(clock.wait(*stated)),
+            Some((_, Reset::Bare(number, unit), _)) => {
+                self.bare(*number, *unit, profile).map(|stated| clock.wait(stated))
+            }
+        }
     }
 
-    #[inline]
     fn stated(&self, reset: Reset, profile: &Profile) -> Option<Stated> {
         match reset {
             Reset::Stated(stated) => Some(stated),
-            // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
-            Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => None,
-            Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?),
+            Reset::Bare(number, unit) => self.bare(number, unit, profile),
         }
+    }
+
+    #[inline(never)]
+    fn bare(&self, number: Decimal, unit: BareUnit, profile: &Profile) -> Option<Stated> {
+        // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
+        if number.nanos() == 0 && self.is_sentinel() {
+            return None;
+        }
+        Stated::number(number, self.bare_unit(profile, number, unit)?)
     }
 
     /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one

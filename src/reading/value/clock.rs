@@ -58,6 +58,7 @@ impl<'h> Clock<'h> {
         self.received_at
     }
 
+    #[inline]
     fn server_now(&self) -> u64 {
         *self.server_now.get_or_init(|| {
             let Some(date) = self.date() else {
@@ -88,6 +89,7 @@ impl<'h> Clock<'h> {
     }
 
     /// The wait that a statement amounts to, in whole milliseconds, rounded up; an instant in the past is a wait of zero.
+    #[inline]
     pub(in crate::reading) fn wait(&self, stated: Stated) -> Duration {
         match stated {
             Stated::Delay(wait) => wait,
