@@ -63,7 +63,7 @@ impl<'h> Buckets<'h> {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn note_plain_count(&mut self, field: &'static FieldName, value: &[u8]) -> Option<()> {
         let count = plain_number(value)?;
         if let Some(bucket) = self.frequent_bucket(field) {

@@ -24,19 +24,20 @@ impl Kind {
         const X_MS: u32 = u32::from_le_bytes(*b"x-ms");
         const CF_RAY: u32 = u32::from_le_bytes(*b"cf-r");
 
-        let Some(start) = name.first_chunk() else { return Self::Other };
+        let Some((start, rest)) = name.split_first_chunk() else { return Self::Other };
         // A number, for the bytes of a pattern would be compared one by one.
         let start = u32::from_le_bytes(*start);
         let frequent = match start {
-            X_RATELIMIT => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
-            ANTHROPIC if name.starts_with(b"anthropic-priority-") => return Self::Limit,
-            ANTHROPIC => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
-            RATELIMIT => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
+            X_RATELIMIT => rest.strip_prefix(b"telimit-").and_then(part_first),
+            ANTHROPIC => rest.strip_prefix(b"ropic-ratelimit-").and_then(part_last),
+            RATELIMIT => rest.strip_prefix(b"limit-").and_then(|part| part_of(&UNNAMED, part)),
             _ => None,
         };
         if let Some(field) = frequent {
             Self::Frequent(field)
-        } else if has_m(name) && names_limit(name) {
+        } else if has_m(name) && names_limit(name)
+            || start == ANTHROPIC && rest.starts_with(b"ropic-priority-")
+        {
             Self::Limit
         } else if name.ends_with(b"d") || start == X_MS || start == CF_RAY {
             Self::Mark
@@ -123,21 +124,32 @@ fn part_last(rest: &[u8]) -> Option<&'static FieldName> {
     }
 }
 
-/// Whether there is an `m`, as in `limit` and `remain`, and as most names do not have one. In blocks, of which the last
-/// overlaps the one before it, so that no single bytes are left; a whole block is compared at once, unless the function
-/// is merged into others that look at single bytes.
-#[inline(never)]
+/// Whether there is an `m`, as in `limit` and `remain`, and as most names do not have one.
+#[inline]
 fn has_m(name: &[u8]) -> bool {
-    if let (Some(first), Some(last)) = (name.first_chunk::<16>(), name.last_chunk::<16>()) {
-        let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
-        return among(last) || among(first) || name.len() > 32 && name.contains(&b'm');
+    if name.len() >= 16 {
+        return has_m_in_blocks(name);
     }
+    // Two words, of which the second overlaps the first, so that no single bytes are left.
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         return has_m_in(u64::from_ne_bytes(*first)) | has_m_in(u64::from_ne_bytes(*last));
     }
     match (name.first_chunk::<4>(), name.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
             has_m_in(u64::from(u32::from_ne_bytes(*first)) << 32 | u64::from(u32::from_ne_bytes(*last)))
+        }
+        _ => false,
+    }
+}
+
+/// The same of a long name. A block is compared at once, unless the function is merged into others that look at single
+/// bytes.
+#[inline(never)]
+fn has_m_in_blocks(name: &[u8]) -> bool {
+    let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
+    match (name.first_chunk::<16>(), name.last_chunk::<16>()) {
+        (Some(first), Some(last)) => {
+            among(last) || among(first) || name.len() > 32 && name.contains(&b'm')
         }
         _ => false,
     }
