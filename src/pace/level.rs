@@ -241,9 +241,7 @@ impl Level {
 
     /// Puts the lower of configured and learned in force; the level has been refilled at the old rate before.
     fn combine(&mut self, now: f64) {
-        let learned = self
-            .learned
-            .map(|learned| Bucket { capacity: learned.capacity, rate: learned.rate });
+        let learned = self.learned.map(|learned| Bucket { capacity: learned.capacity, rate: learned.rate });
         let before = self.bucket;
         self.bucket = match (self.configured, learned) {
             (Some(one), Some(other)) => {

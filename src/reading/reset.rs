@@ -13,11 +13,11 @@ use field::{ReadPart, whole_reset};
 pub(super) use field::{Reset, read_reset};
 pub(super) use summary::Summary;
 
+use super::ServiceLimit;
 use super::names::{FieldName, Part, any_name, states_nothing};
+use super::types::{Limits, MAX_LIMITS};
 use super::value::{BareUnit, Clock, Count, plain_number};
 use super::vendor::Profile;
-use super::ServiceLimit;
-use super::types::{Limits, MAX_LIMITS};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// The most buckets of one response that are told apart; further ones are left out.
@@ -54,40 +54,46 @@ impl<'h> Buckets<'h> {
         value: &HeaderValue,
         clock: &Clock<'_>,
     ) {
-        let noted = match field.part {
-            Part::Reset => self.note_whole_reset(field, name, value.as_bytes(), clock),
-            _ => self.note_plain_count(field, value.as_bytes()),
-        };
-        if noted.is_none() {
-            self.note_unusual(Some(field), name, value, clock);
+        match field.part {
+            Part::Reset => self.note_frequent_reset(field, name, value, clock),
+            _ => self.note_frequent_count(field, name, value, clock),
         }
     }
 
     #[inline(always)]
-    fn note_plain_count(&mut self, field: &'static FieldName, value: &[u8]) -> Option<()> {
-        let count = plain_number(value)?;
-        if let Some(bucket) = self.frequent_bucket(field) {
-            bucket.note_count(field.part, Count::of(count));
-        }
-        Some(())
-    }
-
-    #[inline(never)]
-    fn note_whole_reset(
+    fn note_frequent_count(
         &mut self,
         field: &'static FieldName,
         name: &'h HeaderName,
-        value: &[u8],
+        value: &HeaderValue,
         clock: &Clock<'_>,
-    ) -> Option<()> {
-        if value.len() > super::MAX_FIELD {
-            return None;
-        }
-        let reset = whole_reset(value, BareUnit::Seconds, clock)?;
+    ) {
+        let Some(count) = plain_number(value.as_bytes()) else {
+            return self.note_unusual(Some(field), name, value, clock);
+        };
         if let Some(bucket) = self.frequent_bucket(field) {
-            bucket.note_reset(1, reset, name, clock);
+            bucket.note_count(field.part, Count::of(count));
         }
-        Some(())
+    }
+
+    #[inline(never)]
+    fn note_frequent_reset(
+        &mut self,
+        field: &'static FieldName,
+        name: &'h HeaderName,
+        value: &HeaderValue,
+        clock: &Clock<'_>,
+    ) {
+        let text = value.as_bytes();
+        if text.len() <= super::MAX_FIELD
+            && let Some(reset) = whole_reset(text, BareUnit::Seconds, clock)
+        {
+            if let Some(bucket) = self.frequent_bucket(field) {
+                bucket.note_reset(1, reset, name, clock);
+            }
+        } else {
+            self.note_unusual(Some(field), name, value, clock);
+        }
     }
 
     /// The bucket of a frequent name: each is of a family, and none states a window.

@@ -113,6 +113,10 @@ const USUAL_LIMITS: usize = 4;
 
 /// The service limits of one reading.
 #[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and it shall not be allocated"
+)]
 pub(crate) enum Limits {
     Usual(ArrayVec<ServiceLimit, USUAL_LIMITS>),
     Many(Vec<ServiceLimit>),

@@ -13,7 +13,9 @@ use std::time::{Duration, SystemTime};
 pub(super) use clock::{Advice, Clock};
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal, scan_digits};
+pub(super) use number::{
+    Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal, scan_digits,
+};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -73,7 +75,7 @@ impl Stated {
             && let Ok(nanos) = u64::try_from(scaled)
         {
             // Too few for an epoch in anything but seconds.
-            let epoch = nanos >= EARLIEST_EPOCH && nanos <= LATEST;
+            let epoch = (EARLIEST_EPOCH..=LATEST).contains(&nanos);
             return if epoch { Some(Self::At(nanos)) } else { Self::delay_of(nanos) };
         }
         let delay = match unit {

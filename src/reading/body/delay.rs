@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::super::names;
+use super::super::names::Kind;
 use super::super::reset::Buckets;
 use super::super::retry_after::Waits;
 use super::super::types::HintKind;
@@ -144,10 +144,12 @@ impl Walk<'_> {
         }
         let mut buckets = Buckets::default();
         for (name, value) in &headers {
-            match names::Kind::of(name.as_str().as_bytes()) {
-                names::Kind::Frequent(field) => buckets.note_frequent(field, name, value, self.clock),
-                names::Kind::Limit => buckets.note_unusual(None, name, value, self.clock),
-                names::Kind::Mark | names::Kind::Other => {}
+            match Kind::of(name.as_str().as_bytes()) {
+                Kind::Frequent(field) => buckets.note_frequent(field, name, value, self.clock),
+                Kind::Structured | Kind::Silent | Kind::Limit => {
+                    buckets.note_unusual(None, name, value, self.clock);
+                }
+                Kind::Mark | Kind::Other => {}
             }
         }
         let waits = Waits::of(&headers, self.clock);

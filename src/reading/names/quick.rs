@@ -7,6 +7,10 @@ use crate::units::QuotaUnit;
 pub(in crate::reading) enum Kind {
     /// One of the names that most responses with limits have.
     Frequent(&'static FieldName),
+    /// That of one of the two IETF fields, without a prefix.
+    Structured,
+    /// One that states no part of a bucket, as [`states_nothing`] has it.
+    Silent,
     /// That of another rate-limit field.
     Limit,
     /// That of a request id or of a mark of a native spill-over.
@@ -23,6 +27,10 @@ impl Kind {
         const RATELIMIT: u32 = u32::from_le_bytes(*b"rate");
         const X_MS: u32 = u32::from_le_bytes(*b"x-ms");
         const CF_RAY: u32 = u32::from_le_bytes(*b"cf-r");
+        const CONTENT: u32 = u32::from_le_bytes(*b"cont");
+        const SERVER: u32 = u32::from_le_bytes(*b"serv");
+        const CACHE: u32 = u32::from_le_bytes(*b"cach");
+        const STRICT: u32 = u32::from_le_bytes(*b"stri");
 
         let Some((start, rest)) = name.split_first_chunk() else { return Self::Other };
         // A number, for the bytes of a pattern would be compared one by one.
@@ -31,10 +39,19 @@ impl Kind {
             X_RATELIMIT => rest.strip_prefix(b"telimit-").and_then(part_first),
             ANTHROPIC => rest.strip_prefix(b"ropic-ratelimit-").and_then(part_last),
             RATELIMIT => rest.strip_prefix(b"limit-").and_then(|part| part_of(&UNNAMED, part)),
+            // Those that nearly all responses have need no closer look.
+            CONTENT if rest == b"ent-type" || rest == b"ent-length" => return Self::Other,
+            SERVER if rest == b"er" => return Self::Other,
+            CACHE if rest == b"e-control" => return Self::Other,
+            STRICT if rest == b"ct-transport-security" => return Self::Other,
             _ => None,
         };
         if let Some(field) = frequent {
             Self::Frequent(field)
+        } else if start == RATELIMIT && (rest == b"limit" || rest == b"limit-policy") {
+            Self::Structured
+        } else if start == X_RATELIMIT && states_nothing(name) {
+            Self::Silent
         } else if has_m(name) && names_limit(name)
             || start == ANTHROPIC && rest.starts_with(b"ropic-priority-")
         {
@@ -148,9 +165,7 @@ fn has_m(name: &[u8]) -> bool {
 fn has_m_in_blocks(name: &[u8]) -> bool {
     let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
     match (name.first_chunk::<16>(), name.last_chunk::<16>()) {
-        (Some(first), Some(last)) => {
-            among(last) || among(first) || name.len() > 32 && name.contains(&b'm')
-        }
+        (Some(first), Some(last)) => among(last) || among(first) || name.len() > 32 && name.contains(&b'm'),
         _ => false,
     }
 }

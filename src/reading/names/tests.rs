@@ -8,7 +8,7 @@ fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
 }
 
 fn may_be_limit(name: &[u8]) -> bool {
-    matches!(Kind::of(name), Kind::Frequent(_) | Kind::Limit)
+    !matches!(Kind::of(name), Kind::Mark | Kind::Other)
 }
 
 fn field_name(name: &str) -> Option<FieldName> {

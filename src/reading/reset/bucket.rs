@@ -36,10 +36,11 @@ impl Bucket<'_> {
             return self.rejected;
         }
         match self.remaining {
+            None => self.utilized.then_some(true),
+            Some(remaining) if !remaining.is_zero_or_less() => Some(false),
             // The sentinel for "unknown", unless a real limit shows that the bucket is overdrawn by one.
             Some(remaining) if remaining.is_minus_one() && !self.has_real_limit() => None,
-            Some(remaining) => Some(remaining.is_zero_or_less()),
-            None => self.utilized.then_some(true),
+            Some(_) => Some(true),
         }
     }
 

@@ -68,8 +68,7 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
 }
 
 /// What the last of up to nine places stands for, in billionths.
-const PLACES: [u64; 10] =
-    [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+const PLACES: [u64; 10] = [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
 /// What [`scan_decimal`] reads, where the number is of the usual kind: of up to nine digits and as many places.
 #[inline]
@@ -183,7 +182,13 @@ impl Count {
 
     /// The same; `None` where -1 stands for "unknown".
     pub(in crate::reading) const fn known(self) -> Option<u64> {
-        if self.is_minus_one() { None } else { Some(self.whole()) }
+        if !self.is_negative() {
+            Some(self.whole)
+        } else if self.is_minus_one() {
+            None
+        } else {
+            Some(0)
+        }
     }
 
     pub(in crate::reading) const fn is_zero_or_less(self) -> bool {

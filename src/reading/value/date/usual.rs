@@ -103,7 +103,8 @@ fn pairs(text: &[u8; 8], separator: u8) -> Option<[u64; 3]> {
     if (digits.wrapping_add(BEYOND) | digits) & TOPS != 0 {
         return None;
     }
-    let [first, _, _, second, _, _, third, _] = digits.wrapping_mul(10).wrapping_add(digits >> 8).to_le_bytes();
+    let [first, _, _, second, _, _, third, _] =
+        digits.wrapping_mul(10).wrapping_add(digits >> 8).to_le_bytes();
     Some([first.into(), second.into(), third.into()])
 }
 
