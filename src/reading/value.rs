@@ -4,6 +4,7 @@
 //! `nan`, a local time without a zone and prose are not values.
 
 mod clock;
+mod count;
 mod date;
 mod duration;
 mod number;
@@ -11,11 +12,10 @@ mod number;
 use std::time::{Duration, SystemTime};
 
 pub(super) use clock::{Advice, Clock};
+pub(super) use count::{Count, count};
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{
-    Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal, scan_digits,
-};
+pub(super) use number::{Decimal, decimal, json_decimal, plain_number, scan_decimal, scan_digits};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
@@ -232,5 +232,29 @@ mod tests {
         assert_eq!(wait(b"2019-06-03T10:00:00Z"), Some(0));
         assert_eq!(wait(b"2101-06-03T10:00:00Z"), None);
         assert_eq!(wait(b"7"), Some(7_000));
+    }
+
+    #[test]
+    fn the_lines_that_were_noted_are_those_that_are_looked_up() {
+        let dates = ["Mon, 03 Jun 2019 10:59:40 GMT", "Monday, 03-Jun-19 10:59:50 GMT", "junk"];
+        for lines in [
+            &[][..],
+            &[(DATE, dates[0])],
+            &[(DATE, dates[1]), (AGE, "20")],
+            &[(AGE, "x"), (DATE, dates[0]), (AGE, "20")],
+            &[(DATE, dates[2]), (DATE, dates[1]), (DATE, dates[0]), (AGE, "7"), (AGE, "8")],
+            &[(DATE, dates[2])],
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(name, value.parse().unwrap());
+            }
+            let (looked_up, mut noted) =
+                (Clock::new(&headers, SystemTime::UNIX_EPOCH), Clock::new(&headers, SystemTime::UNIX_EPOCH));
+            headers.iter().for_each(|(name, value)| noted.note(name, value));
+            noted.all_are_noted();
+            let wait = |clock: &Clock<'_>| clock.read(b"2019-06-03T11:00:10Z", BareUnit::Seconds).unwrap();
+            assert_eq!(wait(&looked_up), wait(&noted), "{lines:?}");
+        }
     }
 }

@@ -147,3 +147,35 @@ fn the_words_are_found_wherever_they_stand() {
         }
     }
 }
+
+#[test]
+fn names_that_are_told_at_once() {
+    for name in ["x-ratelimit-used", "x-ratelimit-resource", "x-ratelimit-bucket"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Silent), "{name}");
+    }
+    for name in ["ratelimit", "ratelimit-policy"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Structured), "{name}");
+        assert!(may_be_structured(name.as_bytes()), "{name}");
+    }
+    for name in ["x-request-id", "request-id", "cf-ray", "x-ms-is-spilled-over"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Mark), "{name}");
+    }
+    let others = [
+        "content-type",
+        "content-length",
+        "server",
+        "cache-control",
+        "strict-transport-security",
+        "vary",
+        "te",
+    ];
+    for name in others {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Other), "{name}");
+        assert_eq!(any_name(name), None, "{name}");
+    }
+    for name in
+        ["content-limit", "server-limit", "content-type-limit", "x-ratelimit-used-limit", "ratelimits"]
+    {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Limit), "{name}");
+    }
+}

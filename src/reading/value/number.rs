@@ -154,63 +154,6 @@ pub(in crate::reading) fn json_decimal(bytes: &[u8]) -> Option<Decimal> {
     Some(Decimal(power(down.saturating_sub(up)).map_or(1, |power| number.div_ceil(power))))
 }
 
-/// What a `limit` or `remaining` field counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::reading) struct Count {
-    whole: u64,
-    kind: Kind,
-}
-
-/// What a count is beside its whole part. In order, so that one comparison tells what is negative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Whole,
-    Fraction,
-    Negative,
-    NegativeFraction,
-}
-
-impl Count {
-    const fn is_negative(self) -> bool {
-        matches!(self.kind, Kind::Negative | Kind::NegativeFraction)
-    }
-
-    /// The whole part; 0 where the count is negative.
-    pub(in crate::reading) const fn whole(self) -> u64 {
-        if self.is_negative() { 0 } else { self.whole }
-    }
-
-    /// The same; `None` where -1 stands for "unknown".
-    pub(in crate::reading) const fn known(self) -> Option<u64> {
-        if !self.is_negative() {
-            Some(self.whole)
-        } else if self.is_minus_one() {
-            None
-        } else {
-            Some(0)
-        }
-    }
-
-    pub(in crate::reading) const fn is_zero_or_less(self) -> bool {
-        self.is_negative() || matches!(self, Self { whole: 0, kind: Kind::Whole })
-    }
-
-    pub(in crate::reading) const fn is_minus_one(self) -> bool {
-        matches!(self, Self { whole: 1, kind: Kind::Negative })
-    }
-
-    /// The smaller of two, a negative one being the smallest.
-    pub(in crate::reading) fn min(self, other: Self) -> Self {
-        let smaller = self.is_negative()
-            || !other.is_negative() && (self.whole, self.kind) <= (other.whole, other.kind);
-        if smaller { self } else { other }
-    }
-
-    pub(in crate::reading) const fn of(whole: u64) -> Self {
-        Self { whole, kind: Kind::Whole }
-    }
-}
-
 /// Reads a whole number of digits alone, and not too many of them: what nearly all counts are.
 #[inline]
 pub(in crate::reading) fn plain_number(bytes: &[u8]) -> Option<u64> {
@@ -253,30 +196,6 @@ fn up_to_eight_digits(bytes: &[u8]) -> Option<u64> {
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
     Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
-}
-
-/// Reads a count: a number, with a minus where the bucket is overdrawn or `-1` stands for "unknown".
-pub(in crate::reading) fn count(bytes: &[u8]) -> Option<Count> {
-    let (negative, digits) = match bytes.trim_ascii() {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    let (whole, fraction) = match plain_number(digits) {
-        Some(whole) => (whole, false),
-        None => {
-            let nanos = decimal(digits)?.nanos();
-            let whole = nanos.checked_div(super::NANOS_PER_SEC)?;
-            let fraction = nanos.checked_rem(super::NANOS_PER_SEC)? != 0;
-            (u64::try_from(whole).unwrap_or(u64::MAX), fraction)
-        }
-    };
-    let kind = match (negative, fraction) {
-        (true, true) => Kind::NegativeFraction,
-        (true, false) if whole > 0 => Kind::Negative,
-        (false, true) => Kind::Fraction,
-        (_, false) => Kind::Whole,
-    };
-    Some(Count { whole, kind })
 }
 
 #[cfg(test)]
@@ -337,14 +256,41 @@ mod tests {
     }
 
     #[test]
-    fn counts() {
-        let read = |text: &str| count(text.as_bytes());
-        assert!(read("0.0").unwrap().is_zero_or_less());
-        assert!(read("-3").unwrap().is_zero_or_less() && !read("-3").unwrap().is_minus_one());
-        assert!(read("-1").unwrap().is_minus_one());
-        assert!(!read("0.5").unwrap().is_zero_or_less());
-        assert_eq!(read("99999999999999999999999").unwrap().whole(), u64::MAX);
-        assert_eq!(read("null"), None);
-        assert_eq!(read("+1"), None);
+    fn a_word_at_once_reads_what_digits_one_by_one_do() {
+        let read = |text: &[u8]| match decimal(text) {
+            Some(number) if text.iter().all(u8::is_ascii_digit) => {
+                u64::try_from(number.nanos() / 1_000_000_000).ok()
+            }
+            _ => None,
+        };
+        let digits = b"908172635400998877";
+        for from in 0..digits.len() {
+            for to in from..=digits.len() {
+                let text = &digits[from..to];
+                assert_eq!(plain_number(text), read(text), "{text:?}");
+                for at in 0..text.len() {
+                    for other in [b'/', b':', b'.', b' ', b'-', 0x00, 0x40, 0x80, 0x89, 0x8a, 0xb0, 0xff] {
+                        let mut text = text.to_vec();
+                        text[at] = other;
+                        assert_eq!(plain_number(&text), None, "{text:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(plain_number(b"999999999999999999"), Some(999_999_999_999_999_999));
+        assert_eq!(plain_number(b"1000000000000000000"), None);
+    }
+
+    #[test]
+    fn the_usual_way_is_the_general_way() {
+        for text in
+            ["0", "7s", "007ms", "999999999s", "1.5", "1.", "5.s", "1.123456789s", "0.000000001", "12.3.4"]
+        {
+            let (scaled, rest) = scan_usual(text.as_bytes()).unwrap();
+            assert_eq!(Some((Decimal::of_nanos(scaled), rest)), scan_decimal(text.as_bytes()), "{text}");
+        }
+        for text in ["", "s", ".5", "-1", "1000000000", "0000000001", "1.1234567891", "0.0000000000"] {
+            assert_eq!(scan_usual(text.as_bytes()), None, "{text}");
+        }
     }
 }
