@@ -15,9 +15,9 @@ mod vendor;
 
 use std::time::{Duration, SystemTime};
 
-use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use types::Limits;
 pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
 pub use vendor::Profile;
 pub(crate) use vendor::{CountedBy, Segment};
@@ -26,9 +26,6 @@ use crate::units::QuotaUnits;
 
 /// The longest part of a body that is looked at, in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
-
-/// The most service limits one reading holds; further ones are left out.
-pub(crate) const MAX_LIMITS: usize = 12;
 
 /// The longest value of a field that is looked at, in bytes, the structured fields apart.
 const MAX_FIELD: usize = 1024;
@@ -46,7 +43,7 @@ pub struct Reading {
     pub(crate) throttled: bool,
     pub(crate) hint: Option<Hint>,
     pub(crate) exhausted: QuotaUnits,
-    pub(crate) limits: ArrayVec<ServiceLimit, MAX_LIMITS>,
+    pub(crate) limits: Limits,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) backoff_floor: Option<Duration>,
     pub(crate) request_id: Option<HeaderValue>,
@@ -83,7 +80,7 @@ impl Reading {
             throttled: false,
             hint: None,
             exhausted: QuotaUnits::EMPTY,
-            limits: ArrayVec::new_const(),
+            limits: Limits::new(),
             terminal: None,
             backoff_floor: None,
             request_id: None,
@@ -139,7 +136,7 @@ impl Reading {
     /// Limit, remaining and reset per quota unit and time window, as far as they are stated.
     #[must_use]
     pub fn limits(&self) -> &[ServiceLimit] {
-        &self.limits
+        self.limits.as_slice()
     }
 
     /// Why no wait will help, where that is so.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::anchor::Refused;
 use super::cost::PACED;
 use super::level::Observation;
-use super::number::{LONGEST, duration, float};
+use super::number::{LONGEST, at_least, at_most, duration};
 use super::planned::Planned;
 use super::window::tightest;
 use super::{Pace, Sent};
@@ -32,26 +32,26 @@ impl Pace {
     /// for a second where nobody says when that is, and for an hour at most.
     pub fn observe(&mut self, sent: &Sent, limits: &[ServiceLimit], now: Instant) {
         let at = self.tick(now);
-        self.shortest_trip = self.shortest_trip.min((at - sent.at).max(0.0));
+        self.shortest_trip = at_most(at_least(at - sent.at, 0.0), self.shortest_trip);
         let windows = limits.iter().any(|limit| limit.resets_at_once);
-        let one_way = (0.5 * self.shortest_trip).min(LONGEST_ONE_WAY);
+        let one_way = at_most(0.5 * self.shortest_trip, LONGEST_ONE_WAY);
         for ((unit, name), (cost, before)) in
-            self.units.iter_mut().zip(PACED).zip(sent.cost.into_iter().zip(sent.before))
+            self.units.iter_mut().zip(&PACED).zip(sent.cost.iter().zip(&sent.before))
         {
             unit.pacer.succeeded();
-            let sent_after = (unit.pacer.sent() - before - cost).max(0.0);
-            let observed = |limit| Observation { limit, sent_at: sent.at, now: at, sent_after, one_way };
-            if windows && let Some(limit) = tightest(limits, name) {
+            let sent_in_all = unit.pacer.sent();
+            let observed = |limit| {
+                let sent_after = at_least(sent_in_all - *before - *cost, 0.0);
+                Observation { limit, sent_at: sent.at, now: at, sent_after, one_way }
+            };
+            if windows && let Some(limit) = tightest(limits, *name) {
                 unit.window.observe(&observed(limit));
             }
-            let Some(limit) = shortest_window(limits, name) else { continue };
-            let seen = observed(limit);
-            let Some(server) = unit.level.observe(&seen) else { continue };
-            let (Some(stated), Some(rate)) = (limit.limit, unit.level.learned_rate()) else { continue };
-            let stated = float(stated);
-            if server < ENTER * stated {
-                unit.pacer.enter(at, rate);
-            } else if server > LEAVE * stated {
+            let Some(limit) = shortest_window(limits, *name) else { continue };
+            let Some(seen) = unit.level.observe(&observed(limit)) else { continue };
+            if seen.level < ENTER * seen.stated {
+                unit.pacer.enter(at, seen.rate);
+            } else if seen.level > LEAVE * seen.stated {
                 unit.pacer.leave();
             }
         }
@@ -141,8 +141,12 @@ impl Pace {
 
 /// The entry of a unit with the shortest window; the first where no window is stated.
 fn shortest_window(limits: &[ServiceLimit], unit: QuotaUnit) -> Option<&ServiceLimit> {
-    limits
-        .iter()
-        .filter(|limit| limit.unit == unit && limit.limit.is_some())
-        .min_by_key(|limit| limit.window.unwrap_or(Duration::MAX))
+    let mut shortest: Option<&ServiceLimit> = None;
+    for limit in limits.iter().filter(|limit| limit.unit == unit && limit.limit.is_some()) {
+        let window = |limit: &ServiceLimit| limit.window.unwrap_or(Duration::MAX);
+        if shortest.is_none_or(|known| window(limit) < window(known)) {
+            shortest = Some(limit);
+        }
+    }
+    shortest
 }

@@ -1,8 +1,6 @@
 //! The token bucket of one quota unit: refill, grant, debt, settling, and learning from `remaining`.
 
-use std::time::Duration;
-
-use super::number::float;
+use super::number::{at_least, at_most, float};
 use crate::reading::ServiceLimit;
 
 /// Windows that are believed; what a server states or implies beyond is cut to these.
@@ -52,6 +50,8 @@ struct Learned {
     window_known: bool,
     /// When the call was sent whose response was applied last.
     as_of: f64,
+    /// The capacity over the window.
+    rate: f64,
 }
 
 /// What one response says of one unit, in terms of the gate's own bookkeeping.
@@ -64,6 +64,17 @@ pub(crate) struct Observation<'a> {
     pub(crate) sent_after: f64,
     /// Half the round trip, in seconds.
     pub(crate) one_way: f64,
+}
+
+/// A server's side of a unit, as an observation tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    /// The level as it must be now.
+    pub(crate) level: f64,
+    /// The stated limit.
+    pub(crate) stated: f64,
+    /// The rate that limit and window imply.
+    pub(crate) rate: f64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -93,7 +104,7 @@ impl Level {
 
     /// The rate that headers imply.
     pub(crate) fn learned_rate(&self) -> Option<f64> {
-        self.learned.map(|learned| learned.capacity / learned.window)
+        self.learned.map(|learned| learned.rate)
     }
 
     pub(crate) fn origin(&self) -> Option<Origin> {
@@ -121,10 +132,10 @@ impl Level {
         let elapsed = now - self.refilled;
         if elapsed > 0.0 {
             if let Some(bucket) = self.bucket {
-                self.level = (self.level + elapsed * bucket.rate).min(bucket.capacity);
+                self.level = at_most(self.level + elapsed * bucket.rate, bucket.capacity);
             }
             if let Some(own) = self.configured {
-                self.own = (self.own + elapsed * own.rate).min(own.capacity);
+                self.own = at_most(self.own + elapsed * own.rate, own.capacity);
             }
             self.refilled = now;
         }
@@ -158,46 +169,52 @@ impl Level {
         }
     }
 
-    /// Learns from what a response states; returns the server's level as it must be now, if that is told.
+    /// Learns from what a response states; returns what it tells of the server's level, if anything.
     ///
     /// The level is never set to `remaining`: that counts what is in flight twice.
-    pub(crate) fn observe(&mut self, seen: &Observation<'_>) -> Option<f64> {
+    #[inline]
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>) -> Option<Seen> {
         let stated = float(seen.limit.limit?);
         if stated < 1.0 || self.learned.is_some_and(|learned| seen.sent_at < learned.as_of) {
             return None;
         }
         self.refill(seen.now);
-        let capacity = stated.min(LARGEST_LIMIT);
-        let remaining = seen.limit.remaining.map(|left| float(left).min(capacity));
+        let capacity = at_most(stated, LARGEST_LIMIT);
+        let remaining = seen.limit.remaining.map(|left| at_most(float(left), capacity));
         let first = self.learned.is_none();
         let (window, window_known) = self.window(seen.limit, capacity, remaining);
-        self.learned = Some(Learned { capacity, window, window_known, as_of: seen.sent_at });
+        let rate = capacity / window;
+        self.learned = Some(Learned { capacity, window, window_known, as_of: seen.sent_at, rate });
         self.combine(seen.now);
 
         let bucket = self.bucket?;
-        let since = (seen.now - seen.sent_at - seen.one_way).max(0.0);
-        let server = (remaining? + capacity / window * since).min(capacity) - seen.sent_after;
-        let target = server.min(bucket.capacity);
+        let since = at_least(seen.now - seen.sent_at - seen.one_way, 0.0);
+        let server = at_most(remaining? + rate * since, capacity) - seen.sent_after;
+        let target = at_most(server, bucket.capacity);
         if first && self.configured.is_none() || target < self.level {
             self.level = target;
         } else {
             self.level += UPWARD * (target - self.level);
         }
         if self.configured.is_some() {
-            self.level = self.level.min(self.own);
+            self.level = at_most(self.level, self.own);
         }
-        Some(server)
+        Some(Seen { level: server, stated, rate })
     }
 
     /// The window: stated, or derived from how long the used part takes to come back.
     fn window(&self, limit: &ServiceLimit, capacity: f64, remaining: Option<f64>) -> (f64, bool) {
         let believed = |seconds: f64| seconds.clamp(SHORTEST_WINDOW, LONGEST_WINDOW);
-        if let Some(window) = limit.window.filter(|window| !window.is_zero()) {
+        if let Some(window) = limit.window
+            && !window.is_zero()
+        {
             return (believed(window.as_secs_f64()), true);
         }
         let earlier = self.learned.filter(|learned| learned.window_known);
-        let reset = limit.reset.filter(|reset| *reset > Duration::ZERO);
-        if let Some(reset) = reset.filter(|_| limit.resets_at_once) {
+        let reset = || limit.reset.filter(|reset| !reset.is_zero());
+        if limit.resets_at_once
+            && let Some(reset) = reset()
+        {
             // What is left of a fixed window is its whole length near its beginning, and less than that later.
             let left = believed(reset.as_secs_f64());
             let fresh = remaining.is_some_and(|left| left >= DERIVABLE * capacity);
@@ -210,24 +227,21 @@ impl Level {
             };
             return (window, true);
         }
-        let used = remaining.filter(|left| *left < DERIVABLE * capacity).zip(reset);
-        match (used, earlier) {
-            (Some((left, reset)), earlier) => {
-                let derived = believed(reset.as_secs_f64() * capacity / (capacity - left));
-                let window =
-                    earlier.map_or(derived, |known| known.window + WINDOW_GAIN * (derived - known.window));
-                (window, true)
-            }
-            (None, Some(known)) => (known.window, true),
-            (None, None) => (USUAL_WINDOW, false),
+        if let Some(left) = remaining
+            && left < DERIVABLE * capacity
+            && let Some(reset) = reset()
+        {
+            let derived = believed(reset.as_secs_f64() * capacity / (capacity - left));
+            let window =
+                earlier.map_or(derived, |known| known.window + WINDOW_GAIN * (derived - known.window));
+            return (window, true);
         }
+        earlier.map_or((USUAL_WINDOW, false), |known| (known.window, true))
     }
 
     /// Puts the lower of configured and learned in force; the level has been refilled at the old rate before.
     fn combine(&mut self, now: f64) {
-        let learned = self
-            .learned
-            .map(|learned| Bucket { capacity: learned.capacity, rate: learned.capacity / learned.window });
+        let learned = self.learned.map(|learned| Bucket { capacity: learned.capacity, rate: learned.rate });
         let before = self.bucket;
         self.bucket = match (self.configured, learned) {
             (Some(one), Some(other)) => {
@@ -241,7 +255,7 @@ impl Level {
                 self.refilled = now;
             }
             // A larger bucket does not come with more in it, a smaller one holds less.
-            (Some(_), Some(bucket)) => self.level = self.level.min(bucket.capacity),
+            (Some(_), Some(bucket)) => self.level = at_most(self.level, bucket.capacity),
             (_, None) => {}
         }
     }

@@ -10,8 +10,22 @@ const NOISE: f64 = 1e-6;
 
 const TWO_POW_32: f64 = 4_294_967_296.0;
 
+/// The lesser of a value and a bound, which is a number: then one instruction does it, while [`f64::min`] takes seven.
+pub(crate) fn at_most(value: f64, bound: f64) -> f64 {
+    if value < bound { value } else { bound }
+}
+
+/// The greater of a value and a bound, which is a number.
+pub(crate) fn at_least(value: f64, bound: f64) -> f64 {
+    if value > bound { value } else { bound }
+}
+
 /// A count as a float, exact up to 2⁵³.
+#[inline]
 pub(crate) fn float(count: u64) -> f64 {
+    if let Ok(count) = u32::try_from(count) {
+        return f64::from(count);
+    }
     let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
     f64::from(high) * TWO_POW_32 + f64::from(low)
@@ -52,6 +66,10 @@ mod tests {
     fn conversions_are_total() {
         assert!((float(1 << 40) - 1_099_511_627_776.0).abs() < f64::EPSILON);
         assert!(float(u64::MAX) > 1.8e19);
+        assert_eq!(float(41), 41.0);
+        assert_eq!(float(u64::from(u32::MAX) + 1), 4_294_967_296.0);
+        assert_eq!((at_most(2.0, 1.0), at_most(0.5, 1.0), at_most(f64::NAN, 1.0)), (1.0, 0.5, 1.0));
+        assert_eq!((at_least(2.0, 1.0), at_least(0.5, 1.0), at_least(f64::NAN, 1.0)), (2.0, 1.0, 1.0));
         assert_eq!(whole(f64::NAN), 0);
         assert_eq!(whole(-3.0), 0);
         assert_eq!(whole(f64::INFINITY), u64::MAX);

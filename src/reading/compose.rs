@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
-use super::marks::{self, Marks};
-use super::names;
+use super::marks::Marks;
+use super::names::{Kind, may_be_structured};
 use super::ratelimit::{self, Policies};
 use super::reset::{Buckets, Summary};
 use super::retry_after::Waits;
@@ -22,28 +22,48 @@ use crate::units::{QuotaUnit, QuotaUnits};
 pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
     let (status, received_at) = (reading.status, reading.received_at);
     reading.throttled = matches!(status.as_u16(), 429 | 503 | 529);
-    let clock = Clock::new(headers, received_at);
+    let mut clock = Clock::new(headers, received_at);
     let (mut fields, mut marks) = (Fields::default(), Marks::default());
     for (name, value) in headers {
         let text = name.as_str().as_bytes();
-        if let Some(field) = names::frequent_name(text) {
-            fields.buckets.note_frequent(field, name, value, &clock);
-        } else if names::may_be_limit(text) {
-            fields.note_limit(name, value, &clock);
-        } else if marks::may_be_mark(text) {
-            marks.note(name.as_str(), value, &mut reading.native_spill_over);
+        // No other field that counts has so short a name.
+        if text.len() <= Clock::LONGEST_NAME {
+            clock.note(name, value);
+            continue;
+        }
+        match Kind::of(text) {
+            Kind::Frequent(field) => fields.buckets.note_frequent(field, name, value, &clock),
+            Kind::Structured => fields.note_structured(name, value, &clock),
+            Kind::Silent if value.len() < Buckets::SHORTEST_SPECIAL => {}
+            Kind::Limit | Kind::Silent => fields.note_limit(name, value, &clock),
+            Kind::Mark => marks.note(name.as_str(), value, &mut reading.native_spill_over),
+            Kind::Other => {}
         }
     }
+    clock.all_are_noted();
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
     let accepted = status.as_u16() < 400;
     reading.exhausted = fields.buckets.state_limits(accepted, profile, &clock, &mut reading.limits);
     if profile.inspects_body_of(status) {
-        let waits = Waits::of(headers, &clock);
-        let body = body.map(|body| Body::read(profile, body, received_at, &clock)).unwrap_or_default();
-        let refusal = Refusal { profile, status, headers, waits: &waits, buckets: &fields.buckets, body };
-        refusal.judge(reading, &clock);
+        judge(profile, headers, body, &fields.buckets, &clock, reading);
     }
+}
+
+/// What a response that may be a refusal says beside its buckets. By itself, so that the usual response does not pay for
+/// the room that it takes.
+#[inline(never)]
+fn judge(
+    profile: &Profile,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    buckets: &Buckets<'_>,
+    clock: &Clock<'_>,
+    reading: &mut Reading,
+) {
+    let waits = Waits::of(headers, clock);
+    let body = body.map(|body| Body::read(profile, body, reading.received_at, clock)).unwrap_or_default();
+    Refusal { profile, status: reading.status, headers, waits: &waits, buckets, body }.judge(reading, clock);
 }
 
 /// What the pass over the headers finds.
@@ -57,9 +77,16 @@ struct Fields<'h> {
 impl<'h> Fields<'h> {
     #[inline(never)]
     fn note_limit(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
-        if !names::may_be_structured(name.as_str().as_bytes()) {
+        if may_be_structured(name.as_str().as_bytes()) {
+            self.note_structured(name, value, clock);
+        } else {
             self.buckets.note_unusual(None, name, value, clock);
-        } else if self.structured < MAX_LINES
+        }
+    }
+
+    #[inline(never)]
+    fn note_structured(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+        if self.structured < MAX_LINES
             && ratelimit::note(name, value, clock, &mut self.buckets, &mut self.policies)
         {
             self.structured = self.structured.saturating_add(1);

@@ -7,12 +7,6 @@ use super::NativeSpillOver;
 /// The longest request id and the longest spill-over mark that are kept, in bytes.
 const MAX_MARK: usize = 128;
 
-/// Whether a name may be that of a request id or of a mark of a native spill-over.
-#[inline]
-pub(super) fn may_be_mark(name: &[u8]) -> bool {
-    matches!(name, [.., b'd'] | [b'x', b'-', b'm', b's', b'-', ..]) || name.len() == 6
-}
-
 /// How far a request id of that name is preferred, the lowest first: an edge adds its own beside the service's.
 fn rank_of_id(name: &[u8]) -> Option<u8> {
     if name == b"x-request-id" {
@@ -72,6 +66,7 @@ impl<'h> Marks<'h> {
 }
 
 /// <https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management>
+#[inline(never)]
 fn note_spill_over(name: &str, value: &HeaderValue, known: &mut Option<NativeSpillOver>) {
     let new = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
     match name {
@@ -97,7 +92,16 @@ fn printable(value: &HeaderValue) -> Option<&[u8]> {
     if !(1..=MAX_MARK).contains(&text.len()) {
         return None;
     }
-    // Not only up to the first other byte: then the compiler takes them in blocks.
-    let printable = text.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
-    printable.then_some(text)
+    is_printable(text).then_some(text)
+}
+
+/// In blocks, of which the last overlaps the one before it, so that no single bytes are left; a whole block is compared
+/// at once, unless the function is merged into others that look at single bytes.
+#[inline(never)]
+fn is_printable(text: &[u8]) -> bool {
+    let all = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    match text.last_chunk::<16>() {
+        Some(last) => all(last) && text.as_chunks::<16>().0.iter().all(|block| all(block)),
+        None => all(text),
+    }
 }

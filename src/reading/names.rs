@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 
-pub(super) use quick::{frequent_name, may_be_limit, may_be_structured, states_nothing};
+pub(super) use quick::{Kind, may_be_structured, states_nothing};
 
 use super::value::{Count, count};
 use crate::units::QuotaUnit;
@@ -99,7 +99,7 @@ fn word(text: &[u8]) -> Word {
     }
 }
 
-/// Takes apart a name that passed [`may_be_limit`].
+/// Takes apart a name that may be of a rate-limit field.
 pub(super) fn any_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");

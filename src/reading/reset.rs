@@ -13,10 +13,11 @@ use field::{ReadPart, whole_reset};
 pub(super) use field::{Reset, read_reset};
 pub(super) use summary::Summary;
 
+use super::ServiceLimit;
 use super::names::{FieldName, Part, any_name, states_nothing};
+use super::types::{Limits, MAX_LIMITS};
 use super::value::{BareUnit, Clock, Count, plain_number};
 use super::vendor::Profile;
-use super::{MAX_LIMITS, ServiceLimit};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// The most buckets of one response that are told apart; further ones are left out.
@@ -53,40 +54,55 @@ impl<'h> Buckets<'h> {
         value: &HeaderValue,
         clock: &Clock<'_>,
     ) {
-        let noted = match field.part {
-            Part::Reset => self.note_whole_reset(field, name, value.as_bytes(), clock),
-            _ => self.note_plain_count(field, value.as_bytes()),
+        match field.part {
+            Part::Reset => self.note_frequent_reset(field, name, value, clock),
+            _ => self.note_frequent_count(field, name, value, clock),
+        }
+    }
+
+    #[inline(always)]
+    fn note_frequent_count(
+        &mut self,
+        field: &'static FieldName,
+        name: &'h HeaderName,
+        value: &HeaderValue,
+        clock: &Clock<'_>,
+    ) {
+        let Some(count) = plain_number(value.as_bytes()) else {
+            return self.note_unusual(Some(field), name, value, clock);
         };
-        if noted.is_none() {
+        if let Some(bucket) = self.frequent_bucket(field) {
+            bucket.note_count(field.part, Count::of(count));
+        }
+    }
+
+    #[inline(never)]
+    fn note_frequent_reset(
+        &mut self,
+        field: &'static FieldName,
+        name: &'h HeaderName,
+        value: &HeaderValue,
+        clock: &Clock<'_>,
+    ) {
+        let text = value.as_bytes();
+        if text.len() <= super::MAX_FIELD
+            && let Some(reset) = whole_reset(text, BareUnit::Seconds, clock)
+        {
+            if let Some(bucket) = self.frequent_bucket(field) {
+                bucket.note_reset(1, reset, name, clock);
+            }
+        } else {
             self.note_unusual(Some(field), name, value, clock);
         }
     }
 
-    #[inline(never)]
-    fn note_plain_count(&mut self, field: &FieldName, value: &[u8]) -> Option<()> {
-        let count = plain_number(value)?;
-        if let Some(bucket) = self.named_bucket(field) {
-            bucket.note_count(field.part, Count::of(count));
-        }
-        Some(())
-    }
-
-    #[inline(never)]
-    fn note_whole_reset(
-        &mut self,
-        field: &FieldName,
-        name: &'h HeaderName,
-        value: &[u8],
-        clock: &Clock<'_>,
-    ) -> Option<()> {
-        if value.len() > super::MAX_FIELD {
-            return None;
-        }
-        let reset = whole_reset(value, BareUnit::Seconds, clock)?;
-        if let Some(bucket) = self.named_bucket(field) {
-            bucket.note_reset(1, reset, name, clock);
-        }
-        Some(())
+    /// The bucket of a frequent name: each is of a family, and none states a window.
+    #[inline]
+    fn frequent_bucket(&mut self, field: &'static FieldName) -> Option<&mut Bucket<'h>> {
+        let bucket = self.bucket(field.key, field.unit)?;
+        bucket.unit_named |= field.unit_named;
+        bucket.set_family();
+        Some(bucket)
     }
 
     /// Takes in a field of any name, taken apart already where it is a frequent one.
@@ -161,37 +177,56 @@ impl<'h> Buckets<'h> {
 impl Buckets<'_> {
     /// The service limits, in the order that they came in, put where they belong, for they are large to be moved; and
     /// what is spent, as [`Buckets::spent`] has it; but where the call was accepted, no limit of 0 is.
+    #[inline]
     pub(super) fn state_limits(
         &self,
         accepted: bool,
         profile: &Profile,
         clock: &Clock<'_>,
-        limits: &mut ArrayVec<ServiceLimit, MAX_LIMITS>,
+        limits: &mut Limits,
+    ) -> QuotaUnits {
+        if self.0.is_empty() {
+            return QuotaUnits::EMPTY;
+        }
+        limits.make_room(self.0.len());
+        // Further ones are left out, but count as spent.
+        match limits {
+            Limits::Usual(limits) => self.each_limit(accepted, profile, clock, |limit| {
+                let _ = limits.try_push(limit);
+            }),
+            Limits::Many(limits) => self.each_limit(accepted, profile, clock, |limit| {
+                if limits.len() < MAX_LIMITS {
+                    limits.push(limit);
+                }
+            }),
+        }
+    }
+
+    #[inline(never)]
+    fn each_limit(
+        &self,
+        accepted: bool,
+        profile: &Profile,
+        clock: &Clock<'_>,
+        mut state: impl FnMut(ServiceLimit),
     ) -> QuotaUnits {
         let mut all_spent = QuotaUnits::EMPTY;
         for bucket in &self.0 {
+            let unit = bucket.unit(profile);
             let is_spent = bucket.is_spent() == Some(true) && !(accepted && bucket.is_limited_to_nothing());
             if is_spent {
-                all_spent = all_spent.with(bucket.unit(profile));
+                all_spent = all_spent.with(unit);
             }
-            let is_counted = bucket.limit.is_some() || bucket.remaining.is_some();
-            if !(bucket.family && is_counted || bucket.reset.is_some()) {
-                continue;
+            if bucket.states_limit() {
+                state(ServiceLimit {
+                    unit,
+                    window: bucket.window,
+                    limit: bucket.limit.and_then(Count::known),
+                    remaining: if is_spent { Some(0) } else { bucket.known_remaining() },
+                    reset: bucket.wait(profile, clock),
+                    resets_at_once: !bucket.unit_named,
+                });
             }
-            let known = |count: Option<Count>| count.filter(|count| !count.is_minus_one()).map(Count::whole);
-            let limit = ServiceLimit {
-                unit: bucket.unit(profile),
-                window: bucket.window,
-                limit: known(bucket.limit),
-                remaining: match is_spent {
-                    true => Some(0),
-                    false => known(bucket.remaining).filter(|left| *left > 0 || !bucket.is_unlimited()),
-                },
-                reset: bucket.reset(profile, clock).map(|(advice, _)| advice.wait),
-                resets_at_once: !bucket.unit_named,
-            };
-            // Further ones are left out, but count as spent.
-            let _ = limits.try_push(limit);
         }
         all_spent
     }

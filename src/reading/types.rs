@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use arrayvec::ArrayVec;
 use http::HeaderName;
 
 use crate::units::QuotaUnit;
@@ -102,6 +103,50 @@ pub struct ServiceLimit {
     /// Whether nothing comes back before `reset` and then all of it does, as in a fixed window. Taken for so where the fields
     /// name no unit; services that count requests and tokens apart refill all the time.
     pub resets_at_once: bool,
+}
+
+/// The most service limits one reading holds; further ones are left out.
+pub(super) const MAX_LIMITS: usize = 12;
+
+/// As many service limits as nearly all services state; more are kept on the heap, for a reading is moved often.
+const USUAL_LIMITS: usize = 4;
+
+/// The service limits of one reading.
+#[derive(Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the usual one, and it shall not be allocated"
+)]
+pub(crate) enum Limits {
+    Usual(ArrayVec<ServiceLimit, USUAL_LIMITS>),
+    Many(Vec<ServiceLimit>),
+}
+
+impl Limits {
+    pub(super) fn new() -> Self {
+        Self::Usual(ArrayVec::new())
+    }
+
+    /// Makes room for so many limits, while there are none yet.
+    #[inline]
+    pub(super) fn make_room(&mut self, count: usize) {
+        if count > USUAL_LIMITS {
+            *self = Self::Many(Vec::with_capacity(count.min(MAX_LIMITS)));
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[ServiceLimit] {
+        match self {
+            Self::Usual(limits) => limits,
+            Self::Many(limits) => limits,
+        }
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
 }
 
 /// The marks of a service that spilled a request over by itself (Azure OpenAI's native spill-over).

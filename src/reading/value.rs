@@ -3,25 +3,28 @@
 //! A value is a bare number, a duration with units, or an instant. A sign, an exponent, hexadecimal digits, `inf`,
 //! `nan`, a local time without a zone and prose are not values.
 
+mod clock;
+mod count;
 mod date;
 mod duration;
 mod number;
 
-use std::cell::OnceCell;
 use std::time::{Duration, SystemTime};
 
-use http::HeaderMap;
-use http::header::{AGE, DATE};
-
+pub(super) use clock::{Advice, Clock};
+pub(super) use count::{Count, count};
 pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
-pub(super) use number::{Count, Decimal, count, decimal, json_decimal, plain_number, scan_decimal};
+pub(super) use number::{Decimal, decimal, json_decimal, plain_number, scan_decimal, scan_digits};
 
 /// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
 
-/// 2100-01-01T00:00:00Z. A later instant is a mistake, not advice.
-const LATEST: Duration = Duration::from_secs(4_102_444_800);
+/// 2100-01-01T00:00:00Z, in nanoseconds since the epoch. A later instant is a mistake, not advice.
+const LATEST: u64 = 4_102_444_800_000_000_000;
+
+/// 2001-09-09T01:46:40Z, in nanoseconds since the epoch. A lower number of seconds is no epoch.
+const EARLIEST_EPOCH: u64 = 1_000_000_000_000_000_000;
 
 /// A value that is longer than any of the grammars needs is not looked at.
 const MAX_VALUE: usize = 128;
@@ -40,8 +43,8 @@ pub(super) enum BareUnit {
 pub(super) enum Stated {
     /// A time from receipt, in whole milliseconds, rounded up.
     Delay(Duration),
-    /// An instant by the server's clock.
-    At(SystemTime),
+    /// An instant by the server's clock, in nanoseconds since the epoch, up to the beginning of 2100.
+    At(u64),
 }
 
 impl Stated {
@@ -61,19 +64,20 @@ impl Stated {
 
     /// An instant as nanoseconds since the epoch.
     fn at(nanos: u128) -> Option<Self> {
-        let secs = quotient(nanos, 1_000_000_000);
-        let subsec = u32::try_from(nanos.checked_sub(secs.checked_mul(NANOS_PER_SEC)?)?).ok()?;
-        let since = Duration::new(u64::try_from(secs).ok()?, subsec);
-        if since > LATEST {
-            return None;
-        }
-        SystemTime::UNIX_EPOCH.checked_add(since).map(Self::At)
+        u64::try_from(nanos).ok().filter(|nanos| *nanos <= LATEST).map(Self::At)
     }
 
     /// A bare number: a delay up to 366 days, else an epoch in seconds, milli-, micro- or nanoseconds by its
     /// magnitude, whatever the field is called: `RateLimit-Reset` carries delays and epochs alike.
     pub(super) fn number(number: Decimal, unit: BareUnit) -> Option<Self> {
         let scaled = number.nanos();
+        if unit == BareUnit::Seconds
+            && let Ok(nanos) = u64::try_from(scaled)
+        {
+            // Too few for an epoch in anything but seconds.
+            let epoch = (EARLIEST_EPOCH..=LATEST).contains(&nanos);
+            return if epoch { Some(Self::At(nanos)) } else { Self::delay_of(nanos) };
+        }
         let delay = match unit {
             BareUnit::Seconds => scaled,
             BareUnit::Milliseconds => scaled.div_ceil(1_000),
@@ -117,12 +121,17 @@ impl Value {
         Self::read_usual(value).or_else(|| Self::read_unusual(value.trim_ascii(), received_at))
     }
 
-    /// A short number, a Go duration of short numbers; `None` also where the general way has to decide.
+    /// An instant in UTC, a short number, a Go duration of short numbers; `None` also where the general way has to decide.
     #[inline(always)]
     fn read_usual(value: &[u8]) -> Option<Self> {
         // Of all grammars that begin with a digit only an instant has a hyphen there.
         if matches!(value, [_, _, _, _, b'-', ..]) {
-            return None;
+            return date::rfc3339_utc(value).map(|nanos| Self::Stated(Stated::At(nanos)));
+        }
+        if matches!(value, [.., b'0'..=b'9'])
+            && let Some(whole) = plain_number(value)
+        {
+            return Some(Self::Bare(Decimal::of_whole(whole)));
         }
         match duration::go_usual(value)? {
             (number, true) => Some(Self::Bare(Decimal::of_nanos(number))),
@@ -162,77 +171,17 @@ fn whole_millis(nanos: u128) -> Option<Duration> {
     u64::try_from(rounded_up).ok().map(Duration::from_millis)
 }
 
-/// A statement turned into a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Advice {
-    pub(super) wait: Duration,
-    pub(super) at: Option<SystemTime>,
-}
-
-/// The clock that a response's instants are measured against: its `Date` plus its `Age`
-/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), where it has none the moment of receipt.
-///
-/// [RFC 9110 §6.6.1]: https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
-/// [RFC 9111 §5.1]: https://www.rfc-editor.org/rfc/rfc9111#section-5.1
-pub(super) struct Clock<'h> {
-    headers: &'h HeaderMap,
-    received_at: SystemTime,
-    // A `Date` is read only where an instant needs it, so that the usual response does not pay for it.
-    server_now: OnceCell<SystemTime>,
-}
-
-impl<'h> Clock<'h> {
-    pub(super) const fn new(headers: &'h HeaderMap, received_at: SystemTime) -> Self {
-        Self { headers, received_at, server_now: OnceCell::new() }
-    }
-
-    pub(super) const fn received_at(&self) -> SystemTime {
-        self.received_at
-    }
-
-    fn server_now(&self) -> SystemTime {
-        *self.server_now.get_or_init(|| {
-            let date = self.headers.get_all(DATE).iter().take(super::MAX_LINES).find_map(|value| {
-                match date::http_date(value.as_bytes().trim_ascii(), self.received_at).and_then(Stated::at)? {
-                    Stated::At(at) => Some(at),
-                    Stated::Delay(_) => None,
-                }
-            });
-            // A clock that shows a time before 1970 has not been set.
-            let Some(date) = date else { return self.received_at.max(SystemTime::UNIX_EPOCH) };
-            let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
-            let age = age.map_or(Duration::ZERO, |age| Duration::from_secs(age.whole()).min(MAX_DELAY));
-            date.checked_add(age).unwrap_or(date)
-        })
-    }
-
-    /// The wait that a statement amounts to; an instant in the past is a wait of zero.
-    pub(super) fn advice(&self, stated: Stated) -> Option<Advice> {
-        match stated {
-            Stated::Delay(wait) => Some(Advice { wait, at: None }),
-            Stated::At(at) => {
-                let ahead = at.duration_since(self.server_now()).unwrap_or(Duration::ZERO);
-                let millis = u64::from(ahead.subsec_nanos().div_ceil(1_000_000));
-                let wait = Duration::from_secs(ahead.as_secs()).checked_add(Duration::from_millis(millis))?;
-                Some(Advice { wait, at: Some(at) })
-            }
-        }
-    }
-
-    /// [`Stated::parse`] and [`Clock::advice`] in one.
-    pub(super) fn read(&self, value: &[u8], unit: BareUnit) -> Option<Advice> {
-        Stated::parse(value, unit, self.received_at).and_then(|stated| self.advice(stated))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+    use http::header::{AGE, DATE};
+
     use super::*;
 
     fn wait(value: &str) -> Option<u128> {
         match Stated::parse(value.as_bytes(), BareUnit::Seconds, SystemTime::UNIX_EPOCH)? {
             Stated::Delay(delay) => Some(delay.as_millis()),
-            Stated::At(at) => Some(at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()),
+            Stated::At(nanos) => Some(u128::from(nanos / 1_000_000)),
         }
     }
 
@@ -283,5 +232,29 @@ mod tests {
         assert_eq!(wait(b"2019-06-03T10:00:00Z"), Some(0));
         assert_eq!(wait(b"2101-06-03T10:00:00Z"), None);
         assert_eq!(wait(b"7"), Some(7_000));
+    }
+
+    #[test]
+    fn the_lines_that_were_noted_are_those_that_are_looked_up() {
+        let dates = ["Mon, 03 Jun 2019 10:59:40 GMT", "Monday, 03-Jun-19 10:59:50 GMT", "junk"];
+        for lines in [
+            &[][..],
+            &[(DATE, dates[0])],
+            &[(DATE, dates[1]), (AGE, "20")],
+            &[(AGE, "x"), (DATE, dates[0]), (AGE, "20")],
+            &[(DATE, dates[2]), (DATE, dates[1]), (DATE, dates[0]), (AGE, "7"), (AGE, "8")],
+            &[(DATE, dates[2])],
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                headers.append(name, value.parse().unwrap());
+            }
+            let (looked_up, mut noted) =
+                (Clock::new(&headers, SystemTime::UNIX_EPOCH), Clock::new(&headers, SystemTime::UNIX_EPOCH));
+            headers.iter().for_each(|(name, value)| noted.note(name, value));
+            noted.all_are_noted();
+            let wait = |clock: &Clock<'_>| clock.read(b"2019-06-03T11:00:10Z", BareUnit::Seconds).unwrap();
+            assert_eq!(wait(&looked_up), wait(&noted), "{lines:?}");
+        }
     }
 }

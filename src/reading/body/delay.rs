@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::super::names;
+use super::super::names::Kind;
 use super::super::reset::Buckets;
 use super::super::retry_after::Waits;
 use super::super::types::HintKind;
@@ -149,11 +149,12 @@ impl Walk<'_> {
         }
         let mut buckets = Buckets::default();
         for (name, value) in &headers {
-            let text = name.as_str().as_bytes();
-            if let Some(field) = names::frequent_name(text) {
-                buckets.note_frequent(field, name, value, self.clock);
-            } else if names::may_be_limit(text) {
-                buckets.note_unusual(None, name, value, self.clock);
+            match Kind::of(name.as_str().as_bytes()) {
+                Kind::Frequent(field) => buckets.note_frequent(field, name, value, self.clock),
+                Kind::Structured | Kind::Silent | Kind::Limit => {
+                    buckets.note_unusual(None, name, value, self.clock);
+                }
+                Kind::Mark | Kind::Other => {}
             }
         }
         let waits = Waits::of(&headers, self.clock);

@@ -3,12 +3,64 @@
 use super::{FieldName, Part, hash};
 use crate::units::QuotaUnit;
 
-/// Whether a name, in lower case, may be of a rate-limit field.
-#[inline]
-pub(in crate::reading) fn may_be_limit(name: &[u8]) -> bool {
-    match name {
-        [b'a', b'n', ..] if name.starts_with(b"anthropic-priority-") => true,
-        _ => has_m(name) && names_limit(name),
+/// What a name may be.
+pub(in crate::reading) enum Kind {
+    /// One of the names that most responses with limits have.
+    Frequent(&'static FieldName),
+    /// That of one of the two IETF fields, without a prefix.
+    Structured,
+    /// One that states no part of a bucket, as [`states_nothing`] has it.
+    Silent,
+    /// That of another rate-limit field.
+    Limit,
+    /// That of a request id or of a mark of a native spill-over.
+    Mark,
+    Other,
+}
+
+impl Kind {
+    /// What a name of at least four letters, in lower case, may be, without taking it apart.
+    #[inline]
+    pub(in crate::reading) fn of(name: &[u8]) -> Self {
+        const X_RATELIMIT: u32 = u32::from_le_bytes(*b"x-ra");
+        const ANTHROPIC: u32 = u32::from_le_bytes(*b"anth");
+        const RATELIMIT: u32 = u32::from_le_bytes(*b"rate");
+        const X_MS: u32 = u32::from_le_bytes(*b"x-ms");
+        const CF_RAY: u32 = u32::from_le_bytes(*b"cf-r");
+        const CONTENT: u32 = u32::from_le_bytes(*b"cont");
+        const SERVER: u32 = u32::from_le_bytes(*b"serv");
+        const CACHE: u32 = u32::from_le_bytes(*b"cach");
+        const STRICT: u32 = u32::from_le_bytes(*b"stri");
+
+        let Some((start, rest)) = name.split_first_chunk() else { return Self::Other };
+        // A number, for the bytes of a pattern would be compared one by one.
+        let start = u32::from_le_bytes(*start);
+        let frequent = match start {
+            X_RATELIMIT => rest.strip_prefix(b"telimit-").and_then(part_first),
+            ANTHROPIC => rest.strip_prefix(b"ropic-ratelimit-").and_then(part_last),
+            RATELIMIT => rest.strip_prefix(b"limit-").and_then(|part| part_of(&UNNAMED, part)),
+            // Those that nearly all responses have need no closer look.
+            CONTENT if rest == b"ent-type" || rest == b"ent-length" => return Self::Other,
+            SERVER if rest == b"er" => return Self::Other,
+            CACHE if rest == b"e-control" => return Self::Other,
+            STRICT if rest == b"ct-transport-security" => return Self::Other,
+            _ => None,
+        };
+        if let Some(field) = frequent {
+            Self::Frequent(field)
+        } else if start == RATELIMIT && (rest == b"limit" || rest == b"limit-policy") {
+            Self::Structured
+        } else if start == X_RATELIMIT && states_nothing(name) {
+            Self::Silent
+        } else if has_m(name) && names_limit(name)
+            || start == ANTHROPIC && rest.starts_with(b"ropic-priority-")
+        {
+            Self::Limit
+        } else if name.ends_with(b"d") || start == X_MS || start == CF_RAY {
+            Self::Mark
+        } else {
+            Self::Other
+        }
     }
 }
 
@@ -23,17 +75,6 @@ pub(in crate::reading) fn states_nothing(name: &[u8]) -> bool {
 /// Whether a name that may be of a rate-limit field ends as the IETF fields do, `RateLimit` and `RateLimit-Policy`.
 pub(in crate::reading) fn may_be_structured(name: &[u8]) -> bool {
     name.ends_with(b"ratelimit") || name.ends_with(b"ratelimit-policy")
-}
-
-/// The names that most responses with limits have, without taking them apart.
-#[inline]
-pub(in crate::reading) fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
-    match name {
-        [b'x', b'-', b'r', ..] => name.strip_prefix(b"x-ratelimit-").and_then(part_first),
-        [b'a', b'n', ..] => name.strip_prefix(b"anthropic-ratelimit-").and_then(part_last),
-        [b'r', b'a', ..] => name.strip_prefix(b"ratelimit-").and_then(|rest| part_of(&UNNAMED, rest)),
-        _ => None,
-    }
 }
 
 /// The limit, what remains of it, and the reset of one bucket.
@@ -91,26 +132,22 @@ fn part_first(rest: &[u8]) -> Option<&'static FieldName> {
 /// `requests-limit`, `input-tokens-reset`: what follows `anthropic-ratelimit-`.
 #[inline]
 fn part_last(rest: &[u8]) -> Option<&'static FieldName> {
-    if let Some(part) = rest.strip_prefix(b"requests-") {
-        part_of(&ANTHROPIC_REQUESTS, part)
-    } else if let Some(part) = rest.strip_prefix(b"tokens-") {
-        part_of(&ANTHROPIC_TOKENS, part)
-    } else if let Some(part) = rest.strip_prefix(b"input-tokens-") {
-        part_of(&ANTHROPIC_INPUT, part)
-    } else {
-        part_of(&ANTHROPIC_OUTPUT, rest.strip_prefix(b"output-tokens-")?)
+    match rest.first()? {
+        b'r' => part_of(&ANTHROPIC_REQUESTS, rest.strip_prefix(b"requests-")?),
+        b't' => part_of(&ANTHROPIC_TOKENS, rest.strip_prefix(b"tokens-")?),
+        b'i' => part_of(&ANTHROPIC_INPUT, rest.strip_prefix(b"input-tokens-")?),
+        b'o' => part_of(&ANTHROPIC_OUTPUT, rest.strip_prefix(b"output-tokens-")?),
+        _ => None,
     }
 }
 
-/// Whether there is an `m`, as in `limit` and `remain`, and as most names do not have one. In blocks, of which the last
-/// overlaps the one before it, so that no single bytes are left; a whole block is compared at once, unless the function
-/// is merged into others that look at single bytes.
-#[inline(never)]
+/// Whether there is an `m`, as in `limit` and `remain`, and as most names do not have one.
+#[inline]
 fn has_m(name: &[u8]) -> bool {
-    if let (Some(first), Some(last)) = (name.first_chunk::<16>(), name.last_chunk::<16>()) {
-        let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
-        return among(last) || among(first) || name.len() > 32 && name.contains(&b'm');
+    if name.len() >= 16 {
+        return has_m_in_blocks(name);
     }
+    // Two words, of which the second overlaps the first, so that no single bytes are left.
     if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
         return has_m_in(u64::from_ne_bytes(*first)) | has_m_in(u64::from_ne_bytes(*last));
     }
@@ -118,6 +155,17 @@ fn has_m(name: &[u8]) -> bool {
         (Some(first), Some(last)) => {
             has_m_in(u64::from(u32::from_ne_bytes(*first)) << 32 | u64::from(u32::from_ne_bytes(*last)))
         }
+        _ => false,
+    }
+}
+
+/// The same of a long name. A block is compared at once, unless the function is merged into others that look at single
+/// bytes.
+#[inline(never)]
+fn has_m_in_blocks(name: &[u8]) -> bool {
+    let among = |block: &[u8; 16]| block.iter().fold(false, |found, byte| found | (*byte == b'm'));
+    match (name.first_chunk::<16>(), name.last_chunk::<16>()) {
+        (Some(first), Some(last)) => among(last) || among(first) || name.len() > 32 && name.contains(&b'm'),
         _ => false,
     }
 }

@@ -1,5 +1,16 @@
 use super::*;
 
+fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
+    match Kind::of(name) {
+        Kind::Frequent(field) => Some(field),
+        _ => None,
+    }
+}
+
+fn may_be_limit(name: &[u8]) -> bool {
+    !matches!(Kind::of(name), Kind::Mark | Kind::Other)
+}
+
 fn field_name(name: &str) -> Option<FieldName> {
     let whole = any_name(name);
     assert!(whole.is_none() || !states_nothing(name.as_bytes()), "{name}");
@@ -175,4 +186,36 @@ fn a_time_that_remains_is_no_count_and_an_api_token_no_unit() {
     assert_eq!(read("x-ratelimit-remaining-tokens").unit, QuotaUnit::Tokens);
     assert_eq!(read("x-sentry-rate-limit-concurrentremaining").unit, QuotaUnit::Concurrency);
     assert_eq!(read("x-daylimit-remaining").window, Some(Duration::from_secs(DAY)));
+}
+
+#[test]
+fn names_that_are_told_at_once() {
+    for name in ["x-ratelimit-used", "x-ratelimit-resource", "x-ratelimit-bucket"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Silent), "{name}");
+    }
+    for name in ["ratelimit", "ratelimit-policy"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Structured), "{name}");
+        assert!(may_be_structured(name.as_bytes()), "{name}");
+    }
+    for name in ["x-request-id", "request-id", "cf-ray", "x-ms-is-spilled-over"] {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Mark), "{name}");
+    }
+    let others = [
+        "content-type",
+        "content-length",
+        "server",
+        "cache-control",
+        "strict-transport-security",
+        "vary",
+        "te",
+    ];
+    for name in others {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Other), "{name}");
+        assert_eq!(any_name(name), None, "{name}");
+    }
+    for name in
+        ["content-limit", "server-limit", "content-type-limit", "x-ratelimit-used-limit", "ratelimits"]
+    {
+        assert!(matches!(Kind::of(name.as_bytes()), Kind::Limit), "{name}");
+    }
 }

@@ -6,7 +6,7 @@ use sfv::{BareItem, Item};
 
 use super::super::names::hash;
 use super::super::reset::{Reset, read_reset};
-use super::super::value::{BareUnit, Clock, Count, count, decimal};
+use super::super::value::{BareUnit, Clock, Count, Decimal, count, decimal};
 use crate::units::QuotaUnit;
 
 /// What a member is called.
@@ -38,7 +38,9 @@ pub(super) struct Member {
 /// A value that is of any use here.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bare<'v> {
-    /// A number of either type, in decimal notation.
+    /// An integer that is not negative.
+    Whole(u64),
+    /// Any other number, in decimal notation.
     Number(&'v [u8]),
     String(&'v [u8]),
     Token(&'v [u8]),
@@ -48,7 +50,10 @@ impl Bare<'_> {
     /// Hands on a parsed value, of which a number is printed again.
     pub(super) fn with<T>(item: &BareItem, then: impl FnOnce(Option<Bare<'_>>) -> T) -> T {
         match item {
-            BareItem::Integer(number) => then(Some(Bare::Number(number.to_string().as_bytes()))),
+            BareItem::Integer(number) => match u64::try_from(i64::from(*number)) {
+                Ok(number) => then(Some(Bare::Whole(number))),
+                Err(_) => then(Some(Bare::Number(number.to_string().as_bytes()))),
+            },
             BareItem::Decimal(number) => then(Some(Bare::Number(number.to_string().as_bytes()))),
             BareItem::String(text) => then(Some(Bare::String(text.as_str().as_bytes()))),
             BareItem::Token(text) => then(Some(Bare::Token(text.as_str().as_bytes()))),
@@ -58,6 +63,7 @@ impl Bare<'_> {
 
     pub(super) fn count(self) -> Option<Count> {
         match self {
+            Self::Whole(number) => Some(Count::of(number)),
             Self::Number(text) | Self::String(text) => count(text),
             Self::Token(_) => None,
         }
@@ -65,6 +71,7 @@ impl Bare<'_> {
 
     pub(super) fn reset(self, clock: &Clock<'_>) -> Option<Reset> {
         match self {
+            Self::Whole(number) => Some(Reset::Bare(Decimal::of_whole(number), BareUnit::Seconds)),
             Self::Number(text) => decimal(text).map(|number| Reset::Bare(number, BareUnit::Seconds)),
             Self::String(text) => read_reset(text, BareUnit::Seconds, clock),
             Self::Token(_) => None,
@@ -93,8 +100,8 @@ impl Member {
     pub(super) fn named(name: Bare<'_>, is_integer: bool) -> Self {
         let name = match name {
             Bare::String(text) | Bare::Token(text) => Name::Policy(policy_key(text)),
-            number @ Bare::Number(_) if is_integer => Name::Quota(number.count()),
-            Bare::Number(_) => Name::Other,
+            number @ (Bare::Whole(_) | Bare::Number(_)) if is_integer => Name::Quota(number.count()),
+            Bare::Whole(_) | Bare::Number(_) => Name::Other,
         };
         Self { name, ..Self::unnamed() }
     }

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::super::value::Clock;
+use super::super::value::{Clock, scan_digits};
 use super::member::{Bare, Member};
 
 /// The most members that are read so.
@@ -19,57 +19,59 @@ pub(super) fn read(value: &[u8], clock: &Clock<'_>, members: &mut Members) -> bo
 fn list(value: &[u8], clock: &Clock<'_>, members: &mut Members) -> Option<()> {
     let mut rest = value;
     loop {
-        let (member, tail) = member(rest, clock)?;
-        members.try_push(member).ok()?;
-        match skip(tail, |byte| matches!(byte, b' ' | b'\t')) {
+        match skip(member(rest, clock, members)?, b" \t") {
             [] => return Some(()),
-            [b',', tail @ ..] => rest = skip(tail, |byte| matches!(byte, b' ' | b'\t')),
+            [b',', tail @ ..] => rest = skip(tail, b" \t"),
             _ => return None,
         }
     }
 }
 
-fn member<'v>(value: &'v [u8], clock: &Clock<'_>) -> Option<(Member, &'v [u8])> {
+/// Reads one member, in its place, for it is large to be moved.
+fn member<'v>(value: &'v [u8], clock: &Clock<'_>, members: &mut Members) -> Option<&'v [u8]> {
     let (name, mut rest) = bare(value)?;
-    let mut member = Member::named(name, true);
+    members.try_push(Member::named(name, true)).ok()?;
+    let member = members.last_mut()?;
     while let [b';', tail @ ..] = rest {
-        let (key, tail) = key(skip(tail, |byte| byte == b' '))?;
+        let (key, tail) = key(skip(tail, b" "))?;
         let (value, tail) = bare(tail.strip_prefix(b"=")?)?;
         member.note(key, Some(value), clock);
         rest = tail;
     }
-    Some((member, rest))
+    Some(rest)
 }
 
-fn skip(text: &[u8], what: impl Fn(u8) -> bool) -> &[u8] {
+/// What follows any of some bytes.
+#[inline]
+fn skip<'v>(text: &'v [u8], any: &[u8]) -> &'v [u8] {
     let mut rest = text;
     while let [byte, tail @ ..] = rest
-        && what(*byte)
+        && any.contains(byte)
     {
         rest = tail;
     }
     rest
 }
 
-/// A key of lower-case letters.
+/// A key of lower-case letters, and what follows it.
+#[inline]
 fn key(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = skip(text, |byte| byte.is_ascii_lowercase());
-    let key = text.get(..text.len().checked_sub(rest.len())?)?;
-    (!key.is_empty()).then_some((key, rest))
+    let end = text.iter().position(|byte| !byte.is_ascii_lowercase())?;
+    text.split_at_checked(end).filter(|(key, _)| !key.is_empty())
 }
 
 /// A string without escapes, or an integer without a sign.
 fn bare(text: &[u8]) -> Option<(Bare<'_>, &[u8])> {
     if let [b'"', text @ ..] = text {
-        let rest = skip(text, |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
-        let string = text.get(..text.len().checked_sub(rest.len())?)?;
+        let end = text.iter().position(|byte| !matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~'))?;
+        let (string, rest) = text.split_at_checked(end)?;
         return Some((Bare::String(string), rest.strip_prefix(b"\"")?));
     }
-    let rest = skip(text, |byte| byte.is_ascii_digit());
-    let digits = text.get(..text.len().checked_sub(rest.len())?)?;
+    let (number, count) = scan_digits(text);
+    let rest = text.get(count..)?;
     // Structured fields have integers of up to fifteen digits.
-    let is_integer = (1..=15).contains(&digits.len()) && rest.first() != Some(&b'.');
-    is_integer.then_some((Bare::Number(digits), rest))
+    let is_integer = (1..=15).contains(&count) && rest.first() != Some(&b'.');
+    is_integer.then_some((Bare::Whole(number), rest))
 }
 
 #[cfg(test)]

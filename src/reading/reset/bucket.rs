@@ -56,6 +56,12 @@ impl Bucket<'_> {
         self.limit.is_some_and(Count::is_minus_one)
     }
 
+    /// What remains, where there is a limit that it may remain of.
+    pub(super) fn known_remaining(&self) -> Option<u64> {
+        let known = self.remaining.and_then(Count::known);
+        known.filter(|left| *left > 0 || !self.is_unlimited())
+    }
+
     /// Whether the limit is none: a server that accepts a call at a limit of 0 does not apply it.
     pub(super) fn is_limited_to_nothing(&self) -> bool {
         self.limit.is_some_and(Count::is_zero_or_less)
@@ -83,28 +89,47 @@ impl Bucket<'_> {
         }
     }
 
+    /// Whether what is known of the bucket makes a service limit.
+    pub(super) fn states_limit(&self) -> bool {
+        self.reset.is_some() || self.family && (self.limit.is_some() || self.remaining.is_some())
+    }
+
     pub(super) fn is_daily_quota(&self, profile: &Profile) -> bool {
         profile.daily_is_quota && !self.unit_named && self.window == Some(Duration::from_secs(86_400))
     }
 
     /// When the bucket resets, where that can be told.
-    #[inline]
     pub(super) fn reset(&self, profile: &Profile, clock: &Clock<'_>) -> Option<(Advice, &HeaderName)> {
-        match self.reset? {
-            (_, Reset::Stated(Stated::Delay(wait)), name) => Some((Advice { wait, at: None }, name)),
-            (_, reset, name) => Some((self.advice(reset, profile, clock)?, name)),
+        let (_, reset, name) = self.reset?;
+        Some((clock.advice(self.stated(reset, profile)?)?, name))
+    }
+
+    /// How long that is from receipt.
+    #[inline]
+    pub(super) fn wait(&self, profile: &Profile, clock: &Clock<'_>) -> Option<Duration> {
+        match &self.reset {
+            None => None,
+            Some((_, Reset::Stated(stated), _)) => Some(clock.wait(*stated)),
+            Some((_, Reset::Bare(number, unit), _)) => {
+                self.bare(*number, *unit, profile).map(|stated| clock.wait(stated))
+            }
+        }
+    }
+
+    fn stated(&self, reset: Reset, profile: &Profile) -> Option<Stated> {
+        match reset {
+            Reset::Stated(stated) => Some(stated),
+            Reset::Bare(number, unit) => self.bare(number, unit, profile),
         }
     }
 
     #[inline(never)]
-    fn advice(&self, reset: Reset, profile: &Profile, clock: &Clock<'_>) -> Option<Advice> {
-        let stated = match reset {
-            Reset::Stated(stated) => stated,
-            // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
-            Reset::Bare(number, _) if number.nanos() == 0 && self.is_sentinel() => return None,
-            Reset::Bare(number, unit) => Stated::number(number, self.bare_unit(profile, number, unit)?)?,
-        };
-        clock.advice(stated)
+    fn bare(&self, number: Decimal, unit: BareUnit, profile: &Profile) -> Option<Stated> {
+        // Azure's Responses API sends -1 counters beside a reset of 0: all of it unknown.
+        if number.nanos() == 0 && self.is_sentinel() {
+            return None;
+        }
+        Stated::number(number, self.bare_unit(profile, number, unit)?)
     }
 
     /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one

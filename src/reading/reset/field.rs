@@ -85,8 +85,8 @@ pub(super) fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
     parts.next().is_none().then_some((used, limit))
 }
 
-/// A reset that is the whole value.
-#[inline]
+/// A reset that is the whole value. Merged into its callers like [`Value::read`].
+#[inline(always)]
 pub(super) fn whole_reset(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Reset> {
     Some(match Value::read(value, clock.received_at())? {
         Value::Bare(number) => Reset::Bare(number, unit),

@@ -9,6 +9,9 @@ use super::field::{MAX_MEMBERS, read_reset, used_of_limit};
 use crate::units::QuotaUnit;
 
 impl<'h> Buckets<'h> {
+    /// The length of the shortest such value, of names that say nothing by themselves.
+    pub(in crate::reading) const SHORTEST_SPECIAL: usize = b"remaining=;".len();
+
     /// Takes in such a field; whether it was one.
     pub(super) fn note_special(
         &mut self,
@@ -29,7 +32,7 @@ impl<'h> Buckets<'h> {
             return Some(());
         }
         // https://developer.zendesk.com: `Zendesk-RateLimit-<endpoint>: total=100; remaining=0; resets=27`.
-        if value.len() < b"remaining=;".len()
+        if value.len() < Self::SHORTEST_SPECIAL
             || !value.contains(&b'=')
             || !value.contains(&b';')
             || !text.contains("ratelimit-")

@@ -75,6 +75,23 @@ fn of_two_resets_of_one_bucket_the_later_counts_whichever_comes_first() {
 }
 
 #[test]
+fn a_reading_holds_up_to_twelve_limits() {
+    for count in [0, 1, 4, 5, 12, 13, 20] {
+        let mut headers = HeaderMap::new();
+        for window in 1..=count {
+            let name = format!("x-ratelimit-remaining-requests-{window}-hour");
+            headers.append(http::HeaderName::try_from(name).unwrap(), HeaderValue::from(window - 1));
+        }
+        let reading = Reading::from_parts(StatusCode::OK, &headers, None, SystemTime::UNIX_EPOCH);
+        let left: Vec<_> = reading.limits().iter().filter_map(|limit| limit.remaining).collect();
+        let expected: Vec<_> = (0..count.min(12)).collect();
+        assert_eq!(left, expected);
+        assert_eq!(reading.exhausted().is_empty(), count == 0);
+        assert_eq!(format!("{:?}", reading.limits), format!("{:?}", reading.limits()));
+    }
+}
+
+#[test]
 fn azure_tells_its_unit_by_the_renewal_period() {
     let spent = "x-ratelimit-limit-tokens: 1000\nx-ratelimit-remaining-tokens: 0\nx-ratelimit-renewalperiod-tokens: 60";
     check(

@@ -10,6 +10,8 @@ use jiff::civil::DateTime;
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::Offset;
 
+pub(super) use usual::{imf_fixdate, rfc3339_utc};
+
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -29,8 +31,8 @@ pub(in crate::reading) fn is_weekday(word: &[u8]) -> bool {
 ///
 /// [RFC 9110 §5.6.7]: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
 pub(super) fn http_date(bytes: &[u8], received_at: SystemTime) -> Option<u128> {
-    if let Some(nanos) = usual::imf_fixdate(bytes) {
-        return Some(nanos);
+    if let Some(nanos) = imf_fixdate(bytes) {
+        return Some(nanos.into());
     }
     let text = str::from_utf8(bytes).ok()?;
     // The crate reads two-digit years by another rule than the RFC's; only that form has a hyphen.
@@ -134,8 +136,8 @@ fn offset(zone: &str) -> Option<i64> {
 /// [RFC 3339]: https://www.rfc-editor.org/rfc/rfc3339#section-5.6
 pub(super) fn rfc3339(bytes: &[u8]) -> Option<u128> {
     static PARSER: DateTimeParser = DateTimeParser::new();
-    if let Some(nanos) = usual::rfc3339_utc(bytes) {
-        return Some(nanos);
+    if let Some(nanos) = rfc3339_utc(bytes) {
+        return Some(nanos.into());
     }
     // The parser also takes basic forms, bare hours and `[zone]` annotations, which servers do not send.
     let [_, _, _, _, b'-', _, _, b'-', _, _, b'T' | b't' | b' ', _, _, b':', rest @ ..] = bytes else {

@@ -6,12 +6,19 @@ pub(in crate::reading) struct Decimal(u128);
 
 const BILLION: u64 = 1_000_000_000;
 
+/// The most digits that a machine word surely holds.
+const MAX_DIGITS: usize = 18;
+
 impl Decimal {
     pub(in crate::reading) const ZERO: Self = Self(0);
 
     /// This and so many billionths more, rounded up.
     pub(in crate::reading) fn plus_billionths(self, more: Self) -> Option<Self> {
         self.0.checked_add(more.0.div_ceil(super::NANOS_PER_SEC)).map(Self)
+    }
+
+    pub(in crate::reading) fn of_whole(whole: u64) -> Self {
+        Self(u128::from(whole).wrapping_mul(super::NANOS_PER_SEC))
     }
 
     /// The number of which `scaled` is 10⁹ times as much.
@@ -60,35 +67,37 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
     Some((Decimal(scaled.checked_add(u128::from(inexact))?), rest))
 }
 
-/// What [`scan_decimal`] reads, where the number is of the usual kind: below a billion, with at most nine places.
+/// What the last of up to nine places stands for, in billionths.
+const PLACES: [u64; 10] = [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+
+/// What [`scan_decimal`] reads, where the number is of the usual kind: of up to nine digits and as many places.
 #[inline]
 pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut rest = bytes;
-    let mut whole: u64 = 0;
-    while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-        whole = whole.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
-        if whole >= BILLION {
-            return None;
-        }
-        rest = tail;
-    }
-    let mut scaled = whole.wrapping_mul(BILLION);
-    if rest.len() == bytes.len() {
+    let (whole, count) = scan_digits(bytes);
+    if !(1..=9).contains(&count) {
         return None;
     }
-    if let [b'.', tail @ ..] = rest {
-        rest = tail;
-        let mut place = BILLION;
-        while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-            place /= 10;
-            if place == 0 {
-                return None;
-            }
-            scaled = scaled.wrapping_add(u64::from(digit.wrapping_sub(b'0')).wrapping_mul(place));
-            rest = tail;
+    let (scaled, rest) = (whole.wrapping_mul(BILLION), bytes.get(count..)?);
+    let [b'.', digits @ ..] = rest else { return Some((scaled, rest)) };
+    let (fraction, count) = scan_digits(digits);
+    let place = PLACES.get(count)?;
+    Some((scaled.wrapping_add(fraction.wrapping_mul(*place)), digits.get(count..)?))
+}
+
+/// The number that `bytes` begins with, and how many digits it has, which may be more than it can hold.
+#[inline]
+pub(in crate::reading) fn scan_digits(bytes: &[u8]) -> (u64, usize) {
+    let mut number: u64 = 0;
+    let mut count: usize = 0;
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
         }
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        count = count.wrapping_add(1);
     }
-    Some((scaled, rest))
+    (number, count)
 }
 
 /// The first digits, as many as a machine word surely holds, and the rest.
@@ -96,7 +105,7 @@ pub(super) fn scan_usual(bytes: &[u8]) -> Option<(u64, &[u8])> {
 fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
     let mut word: u64 = 0;
     let mut rest = bytes;
-    for _ in 0..18 {
+    for _ in 0..MAX_DIGITS {
         let [digit @ b'0'..=b'9', tail @ ..] = rest else { break };
         word = word.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
         rest = tail;
@@ -145,68 +154,48 @@ pub(in crate::reading) fn json_decimal(bytes: &[u8]) -> Option<Decimal> {
     Some(Decimal(power(down.saturating_sub(up)).map_or(1, |power| number.div_ceil(power))))
 }
 
-/// What a `limit` or `remaining` field counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::reading) struct Count {
-    negative: bool,
-    whole: u64,
-    fraction: bool,
-}
-
-impl Count {
-    /// The whole part; 0 where the count is negative.
-    pub(in crate::reading) const fn whole(self) -> u64 {
-        if self.negative { 0 } else { self.whole }
-    }
-
-    pub(in crate::reading) const fn is_zero_or_less(self) -> bool {
-        self.negative || (self.whole == 0 && !self.fraction)
-    }
-
-    pub(in crate::reading) const fn is_minus_one(self) -> bool {
-        self.negative && self.whole == 1 && !self.fraction
-    }
-
-    /// The smaller of two, a negative one being the smallest.
-    pub(in crate::reading) fn min(self, other: Self) -> Self {
-        if self.negative || (!other.negative && (self.whole, self.fraction) <= (other.whole, other.fraction))
-        {
-            self
-        } else {
-            other
-        }
-    }
-
-    pub(in crate::reading) const fn of(whole: u64) -> Self {
-        Self { negative: false, whole, fraction: false }
-    }
-}
-
 /// Reads a whole number of digits alone, and not too many of them: what nearly all counts are.
 #[inline]
 pub(in crate::reading) fn plain_number(bytes: &[u8]) -> Option<u64> {
-    match scan_word(bytes) {
-        (whole, []) if !bytes.is_empty() => Some(whole),
-        _ => None,
-    }
+    if bytes.len() <= 8 { up_to_eight_digits(bytes) } else { long_number(bytes) }
 }
 
-/// Reads a count: a number, with a minus where the bucket is overdrawn or `-1` stands for "unknown".
-pub(in crate::reading) fn count(bytes: &[u8]) -> Option<Count> {
-    let (negative, digits) = match bytes.trim_ascii() {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    let (whole, fraction) = match plain_number(digits) {
-        Some(whole) => (whole, false),
-        None => {
-            let nanos = decimal(digits)?.nanos();
-            let whole = nanos.checked_div(super::NANOS_PER_SEC)?;
-            let fraction = nanos.checked_rem(super::NANOS_PER_SEC)? != 0;
-            (u64::try_from(whole).unwrap_or(u64::MAX), fraction)
+fn long_number(bytes: &[u8]) -> Option<u64> {
+    if bytes.len() > MAX_DIGITS {
+        return None;
+    }
+    let (head, tail) = bytes.split_last_chunk::<8>()?;
+    Some(plain_number(head)?.wrapping_mul(100_000_000).wrapping_add(up_to_eight_digits(tail)?))
+}
+
+/// Reads digits all at once, each in its byte of a machine word, the last one in the highest.
+#[inline]
+fn up_to_eight_digits(bytes: &[u8]) -> Option<u64> {
+    const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+    /// What makes the top bit of every byte beyond 9 one.
+    const BEYOND_NINE: u64 = u64::from_ne_bytes([0x80 - 10; 8]);
+    const TOPS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+    let unused = 64_u32.checked_sub(u32::try_from(bytes.len().checked_mul(8)?).ok()?)?;
+    let word = match (bytes, bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        // Both halves have the bytes in the middle where there are less than eight.
+        (_, Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            u64::from(first) | u64::from(last).wrapping_shl(32_u32.wrapping_sub(unused))
         }
+        ([a, b, c], ..) => u64::from_le_bytes([*a, *b, *c, 0, 0, 0, 0, 0]),
+        ([a, b], ..) => u64::from_le_bytes([*a, *b, 0, 0, 0, 0, 0, 0]),
+        ([a], ..) => u64::from(*a),
+        _ => return None,
     };
-    Some(Count { negative: negative && (whole > 0 || fraction), whole, fraction })
+    let digits = (word ^ ZEROS).wrapping_shl(unused);
+    if (digits.wrapping_add(BEYOND_NINE) | digits) & TOPS != 0 {
+        return None;
+    }
+    // Neighbours make a number of two digits, then of four, then of eight; each is in the lower one's place.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
 }
 
 #[cfg(test)]
@@ -267,14 +256,41 @@ mod tests {
     }
 
     #[test]
-    fn counts() {
-        let read = |text: &str| count(text.as_bytes());
-        assert!(read("0.0").unwrap().is_zero_or_less());
-        assert!(read("-3").unwrap().is_zero_or_less() && !read("-3").unwrap().is_minus_one());
-        assert!(read("-1").unwrap().is_minus_one());
-        assert!(!read("0.5").unwrap().is_zero_or_less());
-        assert_eq!(read("99999999999999999999999").unwrap().whole(), u64::MAX);
-        assert_eq!(read("null"), None);
-        assert_eq!(read("+1"), None);
+    fn a_word_at_once_reads_what_digits_one_by_one_do() {
+        let read = |text: &[u8]| match decimal(text) {
+            Some(number) if text.iter().all(u8::is_ascii_digit) => {
+                u64::try_from(number.nanos() / 1_000_000_000).ok()
+            }
+            _ => None,
+        };
+        let digits = b"908172635400998877";
+        for from in 0..digits.len() {
+            for to in from..=digits.len() {
+                let text = &digits[from..to];
+                assert_eq!(plain_number(text), read(text), "{text:?}");
+                for at in 0..text.len() {
+                    for other in [b'/', b':', b'.', b' ', b'-', 0x00, 0x40, 0x80, 0x89, 0x8a, 0xb0, 0xff] {
+                        let mut text = text.to_vec();
+                        text[at] = other;
+                        assert_eq!(plain_number(&text), None, "{text:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!(plain_number(b"999999999999999999"), Some(999_999_999_999_999_999));
+        assert_eq!(plain_number(b"1000000000000000000"), None);
+    }
+
+    #[test]
+    fn the_usual_way_is_the_general_way() {
+        for text in
+            ["0", "7s", "007ms", "999999999s", "1.5", "1.", "5.s", "1.123456789s", "0.000000001", "12.3.4"]
+        {
+            let (scaled, rest) = scan_usual(text.as_bytes()).unwrap();
+            assert_eq!(Some((Decimal::of_nanos(scaled), rest)), scan_decimal(text.as_bytes()), "{text}");
+        }
+        for text in ["", "s", ".5", "-1", "1000000000", "0000000001", "1.1234567891", "0.0000000000"] {
+            assert_eq!(scan_usual(text.as_bytes()), None, "{text}");
+        }
     }
 }
