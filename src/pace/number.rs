@@ -10,7 +10,20 @@ const NOISE: f64 = 1e-6;
 
 const TWO_POW_32: f64 = 4_294_967_296.0;
 
+/// The lower of two numbers, where `most` is one: a comparison and no more, while [`f64::min`] asks of both whether they are.
+#[inline]
+pub(crate) const fn at_most(number: f64, most: f64) -> f64 {
+    if number < most { number } else { most }
+}
+
+/// The higher of two numbers, where `least` is one.
+#[inline]
+pub(crate) const fn at_least(number: f64, least: f64) -> f64 {
+    if number > least { number } else { least }
+}
+
 /// A count as a float, exact up to 2⁵³.
+#[inline]
 pub(crate) fn float(count: u64) -> f64 {
     let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
     let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
@@ -18,6 +31,7 @@ pub(crate) fn float(count: u64) -> f64 {
 }
 
 /// The whole part of a float, saturating at both ends; not-a-number is 0.
+#[inline]
 pub(crate) fn whole(value: f64) -> u64 {
     if value >= 1.0 {
         Duration::try_from_secs_f64(value).map_or(u64::MAX, |whole| whole.as_secs())
