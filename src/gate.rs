@@ -57,6 +57,7 @@
 //! its local permit asks the fleet, and gives the permit back where the fleet has no room; without the fleet's answer
 //! the local decision stands.
 
+mod baton;
 mod builder;
 mod cell;
 mod fleet;
@@ -93,7 +94,7 @@ use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
 use cell::{Answer, Cell, Request, Wakers};
 use fleet::Fleet;
 use memory::Memory;
-use state::State;
+use state::{Bounds, State};
 
 /// Who may send, and when. Cheap to clone; clones share their scopes.
 #[derive(Debug, Clone)]
@@ -103,8 +104,7 @@ pub struct Gate(Arc<Shared>);
 struct Shared {
     memory: Memory,
     settings: Mutex<Settings>,
-    max_queue: usize,
-    max_queue_wait: Option<Duration>,
+    bounds: Bounds,
     fleet: Option<Fleet>,
 }
 
@@ -148,7 +148,7 @@ impl Gate {
         self.0.memory.get_or_insert(scope, now, || {
             let mut settings = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner);
             let draws = Draws::seeded(settings.draws.next());
-            State::new(settings.limits, draws, self.0.max_queue, self.0.max_queue_wait, now)
+            State::new(settings.limits, draws, self.0.bounds, self.has_store(), now)
         })
     }
 
@@ -165,7 +165,7 @@ impl Gate {
         now: Instant,
     ) -> Reserve {
         match self.cell(scope, now) {
-            Some(cell) => enter(cell, Request { cost, class: priority, deadline, place: None }, now),
+            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None }, now),
             None => Reserve::Refused(Refusal::new(&Wait::nothing_known(), RefusalReason::TooManyScopes)),
         }
     }
@@ -183,7 +183,7 @@ impl Gate {
         now: Instant,
     ) -> Reserve {
         let Place { cell, number, since } = place;
-        enter(cell, Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
+        enter(cell, &Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
@@ -279,12 +279,10 @@ impl Gate {
 }
 
 /// Hands a request to its scope.
-fn enter(cell: Arc<Cell>, request: Request, now: Instant) -> Reserve {
+#[inline]
+fn enter(cell: Arc<Cell>, request: &Request, now: Instant) -> Reserve {
     let since = request.place.map_or(now, |(_, since)| since);
-    let mut wakers = Wakers::default();
-    let answer = cell.lock().reserve(&request, now, &mut wakers);
-    wakers.wake();
-    match answer {
+    match cell.reserve(request, now) {
         Answer::Granted(number, call) => {
             Reserve::Granted(Permit::new(cell, call, number, since, request.class))
         }
