@@ -41,7 +41,7 @@ impl<'a> Entry<'a> {
             (Some(scope), _) => scope.clone(),
             (None, Some(scope_by)) => scope_by(request),
             (None, None) => {
-                let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
+                let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
                 shared.recent_scopes.scope_of(request, profile)
             }
         };
