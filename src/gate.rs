@@ -60,6 +60,7 @@
 mod baton;
 mod builder;
 mod cell;
+mod cool_down;
 mod fleet;
 #[cfg(test)]
 mod interleavings;
@@ -225,56 +226,6 @@ impl Gate {
     #[must_use]
     pub fn scopes(&self) -> usize {
         self.0.memory.len()
-    }
-
-    /// The state of every scope at `now`.
-    #[must_use]
-    pub fn snapshot(&self, now: Instant) -> Snapshot {
-        let scopes = self
-            .0
-            .memory
-            .all()
-            .into_iter()
-            .map(|(key, cell)| {
-                let state = cell.lock();
-                let slots = state.pace.slots();
-                ScopeSnapshot {
-                    endpoint: key.endpoint().to_owned(),
-                    label: key.label_str().map(str::to_owned),
-                    closed_for_seconds: state
-                        .pace
-                        .closed_until()
-                        .map_or(0.0, |until| until.saturating_duration_since(now).as_secs_f64()),
-                    waiting: Waiting {
-                        high: state.queue.waiting(Priority::High),
-                        normal: state.queue.waiting(Priority::Normal),
-                        batch: state.queue.waiting(Priority::Batch),
-                    },
-                    in_flight: slots.in_flight(),
-                    concurrency_limit: slots.limit(),
-                    concurrency_learned: slots.learned(),
-                    units: state.pace.unit_states(now),
-                }
-            })
-            .collect();
-        Snapshot { scopes }
-    }
-
-    /// How large calls had best be in a scope, from what is left of its limits; `None` for an unknown scope.
-    #[must_use]
-    pub fn advice(&self, scope: &ScopeKey, now: Instant) -> Option<Advice> {
-        let cell = self.0.memory.get(scope)?;
-        let mut state = cell.lock();
-        let demand = state.pace.demand(Cost::request());
-        let wait = state.peek(demand, Priority::Normal, now);
-        let room = state.pace.room(now);
-        Some(Advice {
-            wait_seconds: wait.time.as_secs_f64(),
-            cause: wait.cause,
-            max_output: room.output,
-            batch_size: room.calls,
-            concurrency: room.concurrency,
-        })
     }
 }
 

@@ -54,11 +54,15 @@ impl Cell {
 }
 
 #[inline(never)]
-fn reserve(state: MutexGuard<'_, State>, request: &Request, now: Instant) -> Answer {
+fn reserve(mut state: MutexGuard<'_, State>, request: &Request, now: Instant) -> Answer {
+    let (number, wait) = match state.reserve(request, now) {
+        Answer::Queued(number, wait) => (number, wait),
+        answer => return answer,
+    };
     let mut wakers = Wakers::default();
     // Let go before the wakers are, however this ends.
     let mut state = state;
-    let answer = state.reserve(request, now, &mut wakers);
+    let answer = state.settle_in(number, wait, now, &mut wakers);
     drop(state);
     wakers.wake();
     answer

@@ -130,7 +130,14 @@ impl World {
             deadline: deadline.map(|after| self.epoch + after),
             place: None,
         };
-        match self.locked(|state, now, wakers| state.reserve(&request, now, wakers)) {
+        let answer = self.locked(|state, now, wakers| match state.grant_at_once(&request, now) {
+            Some((number, call)) => Answer::Granted(number, call),
+            None => match state.reserve(&request, now) {
+                Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
+                answer => answer,
+            },
+        });
+        match answer {
             Answer::Granted(_, call) => self.send(&call),
             Answer::Refused(_) => self.tally.lock().unwrap().refused += 1,
             Answer::Queued(number, _) => self.wait(number, looks),

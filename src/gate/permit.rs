@@ -100,6 +100,24 @@ impl Permit {
         state.pump(now, wakers);
     }
 
+    /// The end of the call and what it has really taken, in one visit; wakes nobody.
+    pub(super) fn end_and(
+        &mut self,
+        cleanly: bool,
+        usage: Option<TokenUsage>,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) {
+        self.is_closed = true;
+        self.is_sent |= cleanly || usage.is_some();
+        let mut state = self.cell.lock();
+        if let Some(usage) = usage {
+            state.settle(&mut self.call, usage, now);
+        }
+        state.end(&self.call, self.is_sent, cleanly, now);
+        state.pump(now, wakers);
+    }
+
     /// The body of a successful response has come to its end: gives the slot back, with credit for a learned
     /// concurrency limit. An aborted body is dropped instead.
     pub fn finish(mut self) {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::baton::earliest;
 use super::cell::{Answer, Outcome, Request, Wakers};
+use super::cool_down::refuse;
 use super::queue::{Number, Priority, Queue, STEP, Waiter, after_refusal};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Planned, Sent, TokenUsage, Wait, WaitCause, add, whole};
-use crate::units::QuotaUnits;
+use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -24,7 +24,7 @@ pub(crate) struct State {
     next: Number,
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
     pub(super) baton: Option<(Number, Option<Instant>)>,
-    draws: Draws,
+    pub(super) draws: Draws,
     bounds: Bounds,
 }
 
@@ -75,7 +75,8 @@ impl State {
         Some((self.take_number(request), sent))
     }
 
-    pub(crate) fn reserve(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
+    /// Answers a reservation. Where it is queued it may be its turn already: see [`settle_in`](Self::settle_in).
+    pub(crate) fn reserve(&mut self, request: &Request, now: Instant) -> Answer {
         self.last_used = now;
         self.pace.arrived(now);
         let demand = self.pace.demand(request.cost);
@@ -102,6 +103,17 @@ impl State {
         let number = self.take_number(request);
         let deadline = earliest(request.deadline, patience);
         self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
+        Answer::Queued(number, wait)
+    }
+
+    /// The end of a reservation that has just been queued.
+    pub(crate) fn settle_in(
+        &mut self,
+        number: Number,
+        wait: Wait,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) -> Answer {
         self.pump(now, wakers);
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),
@@ -120,6 +132,17 @@ impl State {
                 number
             }
         }
+    }
+
+    /// The number of a call after one more refusal: never behind those that have yet to come.
+    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
+        let later = after_refusal(number);
+        if later < self.next {
+            return later;
+        }
+        let last = self.next.saturating_add(later % STEP);
+        self.next = self.next.wrapping_add(STEP);
+        last
     }
 
     /// A ticket is polled: what became of it, or when it has to look again. What is left of `waker` is to be dropped without
@@ -209,14 +232,6 @@ impl State {
         self.pace.ended();
     }
 
-    /// Closes the scope for `wait`, and refuses at once whom that puts out of reach.
-    pub(crate) fn close(&mut self, wait: Duration, now: Instant, wakers: &mut Wakers) {
-        if self.pace.close(wait, now) {
-            self.sweep(now, wakers);
-        }
-        self.pump(now, wakers);
-    }
-
     /// A call has really taken `usage`.
     #[inline]
     pub(crate) fn settle(&mut self, call: &mut Sent, usage: TokenUsage, now: Instant) {
@@ -229,82 +244,9 @@ impl State {
         }
     }
 
-    /// The server refused a call.
-    pub(crate) fn refused(
-        &mut self,
-        sent: &Sent,
-        advice: Option<Duration>,
-        exhausted: QuotaUnits,
-        planned: Planned,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) {
-        let alone = (self.queue.is_empty() && self.pace.slots().in_flight() <= 1).then_some(planned);
-        let draw = self.draws.draw();
-        let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
-        self.pace.ended();
-        if later {
-            self.sweep(now, wakers);
-        }
-        self.pump(now, wakers);
-    }
-
-    /// The number of a call after one more refusal: never behind those that have yet to come.
-    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
-        let later = after_refusal(number);
-        if later < self.next {
-            return later;
-        }
-        let last = self.next.saturating_add(later % STEP);
-        self.next = self.next.wrapping_add(STEP);
-        last
-    }
-
-    /// Refuses at once every waiter whose deadline has come out of reach.
-    pub(crate) fn sweep(&mut self, now: Instant, wakers: &mut Wakers) {
-        if self.queue.is_empty() {
-            return;
-        }
-        let Self { pace, queue, .. } = self;
-        let mut ahead = Amounts::default();
-        let mut lost: Vec<(Priority, Number, Refusal)> = Vec::new();
-        for (class, number, waiter) in queue.iter() {
-            let amounts = waiter.demand.amounts;
-            let wait = pace.wait_behind(&ahead, &amounts, class == Priority::Batch, now);
-            match refuse(&wait, waiter.deadline, None, now) {
-                Some(refusal) => lost.push((class, number, refusal)),
-                None => add(&mut ahead, &amounts),
-            }
-        }
-        for (class, number, refusal) in lost {
-            if let Some(waiter) = self.queue.remove(class, number) {
-                self.outcomes.insert(number, Outcome::Refused(refusal));
-                wakers.call(waiter.waker);
-            }
-        }
-    }
-
     /// Whether `demand` would be let go now, and if not when; for display only.
     pub(crate) fn peek(&mut self, demand: Demand, class: Priority, now: Instant) -> Wait {
         let ahead = self.queue.ahead(class);
         self.pace.wait_behind(&ahead, &demand.amounts, class == Priority::Batch, now)
-    }
-}
-
-/// Whether the wait ends after the deadline or after the patience of the gate; at them is in time.
-fn refuse(
-    wait: &Wait,
-    deadline: Option<Instant>,
-    patience: Option<Instant>,
-    now: Instant,
-) -> Option<Refusal> {
-    let until = now.checked_add(wait.time);
-    let beyond = |limit: Instant| until.is_none_or(|until| until > limit);
-    if deadline.is_some_and(beyond) {
-        Some(Refusal::new(wait, RefusalReason::BeyondDeadline))
-    } else if patience.is_some_and(beyond) {
-        Some(Refusal::new(wait, RefusalReason::BeyondQueueWait))
-    } else {
-        None
     }
 }

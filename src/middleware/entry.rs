@@ -167,10 +167,8 @@ impl Held for InBody {
     fn end(&mut self, cleanly: bool) {
         let Some(ledger) = self.ledger.take() else { return };
         // A stream that was cut off understates what it took; the estimate is nearer.
-        if cleanly && let Some(usage) = self.scanner.take().and_then(|scanner| scanner.finish()) {
-            ledger.settle(usage);
-        }
-        ledger.end(cleanly);
+        let scanner = self.scanner.take().filter(|_| cleanly);
+        ledger.end(cleanly, scanner.and_then(|scanner| scanner.finish()));
     }
 }
 

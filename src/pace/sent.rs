@@ -72,16 +72,16 @@ impl Pace {
         self.take(demand, at, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, demand: Demand, at: f64, now: Instant) -> Sent {
         let Demand { amounts: cost, estimated } = demand;
-        let mut before = [0.0; 4];
-        for ((unit, cost), before) in self.units.iter_mut().zip(&cost).zip(&mut before) {
+        let mut sent = Sent { granted: now, at, cost, before: [0.0; 4], estimated };
+        for ((unit, cost), before) in self.units.iter_mut().zip(&sent.cost).zip(&mut sent.before) {
             *before = unit.take(at, *cost);
         }
         self.slots.take();
         self.last_sent = self.last_sent.max(at);
-        Sent { granted: now, at, cost, before, estimated }
+        sent
     }
 
     /// Gives back the slot of a call that has ended, however it ended.
@@ -120,7 +120,7 @@ impl Pace {
         sent.cost = actual;
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(&mut self, sent: &Sent, actual: &Amounts, now: Instant) {
         let at = self.tick(now);
         for ((unit, estimate), actual) in self.units.iter_mut().zip(&sent.cost).zip(actual) {

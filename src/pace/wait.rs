@@ -43,6 +43,7 @@ pub enum WaitCause {
 
 impl Pace {
     /// A call arrives; an idle pacer opens.
+    #[inline]
     pub fn arrived(&mut self, now: Instant) {
         if self.is_closed(now) {
             return;
