@@ -51,7 +51,7 @@ impl State {
             match self.next_release(now) {
                 Ok((class, number)) => {
                     let Some(waiter) = self.queue.remove(class, number) else { break None };
-                    let sent = self.pace.send_demand(waiter.demand, now);
+                    let sent = self.pace.send_demand(&waiter.demand, now);
                     self.outcomes.insert(number, Outcome::Granted(sent));
                     wakers.call(waiter.waker);
                 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::Refusal;
 use super::queue::{Number, Priority};
 use super::state::State;
-use crate::pace::{Cost, Sent, Wait};
+use crate::pace::{Cost, Demand, Sent, Wait};
 
 /// A scope, shared by its permits, tickets and the map.
 #[derive(Debug)]
@@ -33,9 +33,10 @@ impl Cell {
     #[inline]
     pub(super) fn reserve(&self, request: &Request, now: Instant) -> Answer {
         let mut state = self.lock();
-        match state.grant_at_once(request, now) {
+        let demand = state.pace.demand(request.cost);
+        match state.grant_at_once(request, &demand, now) {
             Some((number, call)) => Answer::Granted(number, call),
-            None => reserve(state, request, now),
+            None => reserve(state, request, &demand, now),
         }
     }
 
@@ -54,8 +55,8 @@ impl Cell {
 }
 
 #[inline(never)]
-fn reserve(mut state: MutexGuard<'_, State>, request: &Request, now: Instant) -> Answer {
-    let (number, wait) = match state.reserve(request, now) {
+fn reserve(mut state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
+    let (number, wait) = match state.reserve(request, demand, now) {
         Answer::Queued(number, wait) => (number, wait),
         answer => return answer,
     };

@@ -130,12 +130,15 @@ impl World {
             deadline: deadline.map(|after| self.epoch + after),
             place: None,
         };
-        let answer = self.locked(|state, now, wakers| match state.grant_at_once(&request, now) {
-            Some((number, call)) => Answer::Granted(number, call),
-            None => match state.reserve(&request, now) {
-                Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
-                answer => answer,
-            },
+        let answer = self.locked(|state, now, wakers| {
+            let demand = state.pace.demand(request.cost);
+            match state.grant_at_once(&request, &demand, now) {
+                Some((number, call)) => Answer::Granted(number, call),
+                None => match state.reserve(&request, &demand, now) {
+                    Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
+                    answer => answer,
+                },
+            }
         });
         match answer {
             Answer::Granted(_, call) => self.send(&call),

@@ -65,21 +65,25 @@ impl State {
 
     /// Lets a call go for which it can be seen at a glance that nobody and nothing holds it back.
     #[inline]
-    pub(crate) fn grant_at_once(&mut self, request: &Request, now: Instant) -> Option<(Number, Sent)> {
+    pub(crate) fn grant_at_once(
+        &mut self,
+        request: &Request,
+        demand: &Demand,
+        now: Instant,
+    ) -> Option<(Number, Sent)> {
         if !self.queue.is_empty() {
             return None;
         }
-        let demand = self.pace.demand(request.cost);
         let sent = self.pace.send_at_once(demand, request.class == Priority::Batch, now)?;
         self.last_used = now;
         Some((self.take_number(request), sent))
     }
 
     /// Answers a reservation. Where it is queued it may be its turn already: see [`settle_in`](Self::settle_in).
-    pub(crate) fn reserve(&mut self, request: &Request, now: Instant) -> Answer {
+    #[inline]
+    pub(crate) fn reserve(&mut self, request: &Request, demand: &Demand, now: Instant) -> Answer {
         self.last_used = now;
         self.pace.arrived(now);
-        let demand = self.pace.demand(request.cost);
         let batch = request.class == Priority::Batch;
         let nobody = self.queue.is_empty();
         let ahead = match request.place {
@@ -102,7 +106,7 @@ impl State {
         let since = request.place.map_or(now, |(_, since)| since);
         let number = self.take_number(request);
         let deadline = earliest(request.deadline, patience);
-        self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
+        self.queue.insert(request.class, number, Waiter { demand: *demand, since, deadline, waker: None });
         Answer::Queued(number, wait)
     }
 

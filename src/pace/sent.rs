@@ -45,13 +45,13 @@ impl Pace {
     /// Lets a call go: takes its cost and a slot.
     pub fn send(&mut self, cost: Cost, now: Instant) -> Sent {
         let demand = self.demand(cost);
-        self.send_demand(demand, now)
+        self.send_demand(&demand, now)
     }
 
     /// Lets a call go if it can be seen at a glance that nothing holds it back, as is the case for most. Where it is not,
     /// [`wait_behind`](Self::wait_behind) tells what does, if anything; by that a call may still go.
     #[inline]
-    pub(crate) fn send_at_once(&mut self, demand: Demand, batch: bool, now: Instant) -> Option<Sent> {
+    pub(crate) fn send_at_once(&mut self, demand: &Demand, batch: bool, now: Instant) -> Option<Sent> {
         if self.is_closed(now) || !self.slots.is_free() {
             return None;
         }
@@ -64,7 +64,7 @@ impl Pace {
         Some(self.take(demand, at, now))
     }
 
-    pub(crate) fn send_demand(&mut self, demand: Demand, now: Instant) -> Sent {
+    pub(crate) fn send_demand(&mut self, demand: &Demand, now: Instant) -> Sent {
         let at = self.tick(now);
         for unit in &mut self.units {
             unit.level.refill(at);
@@ -73,8 +73,8 @@ impl Pace {
     }
 
     #[inline(always)]
-    fn take(&mut self, demand: Demand, at: f64, now: Instant) -> Sent {
-        let Demand { amounts: cost, estimated } = demand;
+    fn take(&mut self, demand: &Demand, at: f64, now: Instant) -> Sent {
+        let Demand { amounts: cost, estimated } = *demand;
         let mut sent = Sent { granted: now, at, cost, before: [0.0; 4], estimated };
         for ((unit, cost), before) in self.units.iter_mut().zip(&sent.cost).zip(&mut sent.before) {
             *before = unit.take(at, *cost);
