@@ -54,6 +54,7 @@ impl Cell {
     }
 }
 
+/// What [`Cell::reserve`] does for a call that something may hold back.
 #[inline(never)]
 fn reserve(mut state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
     let (number, wait) = match state.reserve(request, demand, now) {
@@ -106,10 +107,10 @@ impl Wakers {
     #[inline]
     pub(crate) fn wake(self) {
         let Self { due, spent } = self;
-        drop(spent);
         if !due.is_empty() {
             wake_all(due);
         }
+        drop(spent);
     }
 }
 

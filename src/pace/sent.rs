@@ -24,6 +24,12 @@ impl Sent {
             self.granted = now;
         }
     }
+
+    /// What the call is counted for in tokens.
+    pub(crate) const fn tokens(&self) -> f64 {
+        let [_, tokens, ..] = self.cost;
+        tokens
+    }
 }
 
 /// What a call asks for, resolved against the means of its scope.
@@ -31,14 +37,6 @@ impl Sent {
 pub(crate) struct Demand {
     pub(crate) amounts: Amounts,
     pub(super) estimated: bool,
-}
-
-impl Sent {
-    /// What the call is counted for in tokens.
-    pub(crate) const fn tokens(&self) -> f64 {
-        let [_, tokens, ..] = self.cost;
-        tokens
-    }
 }
 
 impl Pace {
@@ -72,6 +70,7 @@ impl Pace {
         self.take(demand, at, now)
     }
 
+    // In line where every call goes by; the other caller is for calls that have waited.
     #[inline(always)]
     fn take(&mut self, demand: &Demand, at: f64, now: Instant) -> Sent {
         let Demand { amounts: cost, estimated } = *demand;
@@ -120,6 +119,7 @@ impl Pace {
         sent.cost = actual;
     }
 
+    // In line where every call with a usage goes by; the other caller is for calls that were never sent.
     #[inline(always)]
     fn correct(&mut self, sent: &Sent, actual: &Amounts, now: Instant) {
         let at = self.tick(now);
@@ -153,5 +153,94 @@ impl Unit {
         self.window.take(cost);
         let cap = self.level.bucket().map(|bucket| bucket.rate);
         self.pacer.send(at, cost, cap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{self, Draws};
+    use crate::pace::{Limits, TokenEstimate, Wait, WaitCause};
+    use crate::reading::ServiceLimit;
+    use crate::units::{QuotaUnit, QuotaUnits};
+
+    /// The long way: whatever holds the call back is reckoned.
+    fn send_after_all(pace: &mut Pace, demand: &Demand, batch: bool, now: Instant) -> Result<Sent, Wait> {
+        pace.arrived(now);
+        let wait = pace.wait_behind(&[0.0; 4], &demand.amounts, batch, now);
+        if wait.cause == WaitCause::Nothing { Ok(pace.send_demand(demand, now)) } else { Err(wait) }
+    }
+
+    /// Both ways lead to the same, to the last bit of what is kept.
+    fn send(pace: &mut Pace, cost: Cost, batch: bool, now: Instant) -> (Result<Sent, Wait>, bool) {
+        let demand = pace.demand(cost);
+        let mut other = pace.clone();
+        let expected = send_after_all(&mut other, &demand, batch, now);
+        let at_once = pace.send_at_once(&demand, batch, now);
+        let is_at_once = at_once.is_some();
+        let sent = match at_once {
+            Some(sent) => Ok(sent),
+            None => send_after_all(pace, &demand, batch, now),
+        };
+        assert_eq!(format!("{sent:?} {pace:?}"), format!("{expected:?} {other:?}"));
+        (sent, is_at_once)
+    }
+
+    fn stated(draws: &mut Draws) -> [ServiceLimit; 2] {
+        [QuotaUnit::Requests, QuotaUnit::Tokens].map(|unit| ServiceLimit {
+            limit: Some(100 + draws.next() % 10_000),
+            remaining: Some(draws.next() % 10_000),
+            reset: Some(Duration::from_millis(draws.next() % 60_000)),
+            resets_at_once: draws.next() % 4 == 0,
+            ..ServiceLimit::new(unit)
+        })
+    }
+
+    #[test]
+    fn what_is_let_go_at_a_glance_would_have_been_let_go_after_all() {
+        let (mut at_once, mut after_all, mut held_back) = (0, 0, 0);
+        for seed in 0..60 {
+            let mut draws = Draws::seeded(seed);
+            let mut limits = Limits::new();
+            if seed % 2 == 0 {
+                limits = limits.requests_per_minute(60 + draws.next() % 600);
+            }
+            if seed % 3 == 0 {
+                limits = limits.tokens_per_minute(10_000 + draws.next() % 100_000);
+            }
+            if seed % 5 == 0 {
+                limits = limits.concurrency(4);
+            }
+            let mut now = clock::now();
+            let mut pace = Pace::new(limits, now);
+            let mut calls: Vec<Sent> = Vec::new();
+            for _ in 0..100 {
+                let longest = if draws.next() % 4 == 0 { 60_000_000 } else { 1_000_000 };
+                now += Duration::from_micros(draws.next() % longest);
+                let estimate = TokenEstimate::new(draws.next() % 1_000, draws.next() % 500);
+                let cost = if draws.next() % 3 == 0 { Cost::request() } else { Cost::from(estimate) };
+                match send(&mut pace, cost, draws.next() % 4 == 0, now) {
+                    (Ok(sent), true) => (at_once, _) = (at_once + 1, calls.push(sent)),
+                    (Ok(sent), false) => (after_all, _) = (after_all + 1, calls.push(sent)),
+                    (Err(_), _) => held_back += 1,
+                }
+                let Some(mut call) = (draws.next() % 2 == 0).then(|| calls.pop()).flatten() else { continue };
+                now += Duration::from_micros(draws.next() % 1_000_000);
+                match draws.next() % 16 {
+                    0 => {
+                        let advice = Some(Duration::from_millis(draws.next() % 3_000));
+                        let _ = pace.refused(&call, advice, QuotaUnits::EMPTY, None, 0.5, now);
+                    }
+                    1 => pace.give_back(&call, now),
+                    2..6 => pace.observe(&call, &stated(&mut draws), now),
+                    6..12 => pace.settle(&mut call, TokenUsage::new(draws.next() % 1_000, 100), now),
+                    _ => pace.succeeded(&call, now),
+                }
+                pace.ended();
+            }
+        }
+        assert!(at_once > 1_000 && after_all > 30 && held_back > 1_000, "{at_once} {after_all} {held_back}");
     }
 }
