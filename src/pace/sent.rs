@@ -193,7 +193,7 @@ mod tests {
             limit: Some(100 + draws.next() % 10_000),
             remaining: Some(draws.next() % 10_000),
             reset: Some(Duration::from_millis(draws.next() % 60_000)),
-            resets_at_once: draws.next() % 4 == 0,
+            resets_at_once: draws.next().is_multiple_of(4),
             ..ServiceLimit::new(unit)
         })
     }
@@ -201,32 +201,35 @@ mod tests {
     #[test]
     fn what_is_let_go_at_a_glance_would_have_been_let_go_after_all() {
         let (mut at_once, mut after_all, mut held_back) = (0, 0, 0);
-        for seed in 0..60 {
+        for seed in 0..60_u64 {
             let mut draws = Draws::seeded(seed);
             let mut limits = Limits::new();
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 limits = limits.requests_per_minute(60 + draws.next() % 600);
             }
-            if seed % 3 == 0 {
+            if seed.is_multiple_of(3) {
                 limits = limits.tokens_per_minute(10_000 + draws.next() % 100_000);
             }
-            if seed % 5 == 0 {
+            if seed.is_multiple_of(5) {
                 limits = limits.concurrency(4);
             }
             let mut now = clock::now();
             let mut pace = Pace::new(limits, now);
             let mut calls: Vec<Sent> = Vec::new();
             for _ in 0..100 {
-                let longest = if draws.next() % 4 == 0 { 60_000_000 } else { 1_000_000 };
+                let longest = if draws.next().is_multiple_of(4) { 60_000_000 } else { 1_000_000 };
                 now += Duration::from_micros(draws.next() % longest);
                 let estimate = TokenEstimate::new(draws.next() % 1_000, draws.next() % 500);
-                let cost = if draws.next() % 3 == 0 { Cost::request() } else { Cost::from(estimate) };
-                match send(&mut pace, cost, draws.next() % 4 == 0, now) {
+                let cost =
+                    if draws.next().is_multiple_of(3) { Cost::request() } else { Cost::from(estimate) };
+                match send(&mut pace, cost, draws.next().is_multiple_of(4), now) {
                     (Ok(sent), true) => (at_once, _) = (at_once + 1, calls.push(sent)),
                     (Ok(sent), false) => (after_all, _) = (after_all + 1, calls.push(sent)),
                     (Err(_), _) => held_back += 1,
                 }
-                let Some(mut call) = (draws.next() % 2 == 0).then(|| calls.pop()).flatten() else { continue };
+                let Some(mut call) = draws.next().is_multiple_of(2).then(|| calls.pop()).flatten() else {
+                    continue;
+                };
                 now += Duration::from_micros(draws.next() % 1_000_000);
                 match draws.next() % 16 {
                     0 => {
