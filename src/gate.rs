@@ -57,8 +57,10 @@
 //! its local permit asks the fleet, and gives the permit back where the fleet has no room; without the fleet's answer
 //! the local decision stands.
 
+mod baton;
 mod builder;
 mod cell;
+mod cool_down;
 mod fleet;
 #[cfg(test)]
 mod interleavings;
@@ -93,7 +95,7 @@ use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
 use cell::{Answer, Cell, Request, Wakers};
 use fleet::Fleet;
 use memory::Memory;
-use state::State;
+use state::{Bounds, State};
 
 /// Who may send, and when. Cheap to clone; clones share their scopes.
 #[derive(Debug, Clone)]
@@ -103,8 +105,7 @@ pub struct Gate(Arc<Shared>);
 struct Shared {
     memory: Memory,
     settings: Mutex<Settings>,
-    max_queue: usize,
-    max_queue_wait: Option<Duration>,
+    bounds: Bounds,
     fleet: Option<Fleet>,
 }
 
@@ -148,7 +149,7 @@ impl Gate {
         self.0.memory.get_or_insert(scope, now, || {
             let mut settings = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner);
             let draws = Draws::seeded(settings.draws.next());
-            State::new(settings.limits, draws, self.0.max_queue, self.0.max_queue_wait, now)
+            State::new(settings.limits, draws, self.0.bounds, self.has_store(), now)
         })
     }
 
@@ -165,7 +166,7 @@ impl Gate {
         now: Instant,
     ) -> Reserve {
         match self.cell(scope, now) {
-            Some(cell) => enter(cell, Request { cost, class: priority, deadline, place: None }, now),
+            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None }, now),
             None => Reserve::Refused(Refusal::new(&Wait::nothing_known(), RefusalReason::TooManyScopes)),
         }
     }
@@ -183,7 +184,7 @@ impl Gate {
         now: Instant,
     ) -> Reserve {
         let Place { cell, number, since } = place;
-        enter(cell, Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
+        enter(cell, &Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
@@ -226,65 +227,13 @@ impl Gate {
     pub fn scopes(&self) -> usize {
         self.0.memory.len()
     }
-
-    /// The state of every scope at `now`.
-    #[must_use]
-    pub fn snapshot(&self, now: Instant) -> Snapshot {
-        let scopes = self
-            .0
-            .memory
-            .all()
-            .into_iter()
-            .map(|(key, cell)| {
-                let state = cell.lock();
-                let slots = state.pace.slots();
-                ScopeSnapshot {
-                    endpoint: key.endpoint().to_owned(),
-                    label: key.label_str().map(str::to_owned),
-                    closed_for_seconds: state
-                        .pace
-                        .closed_until()
-                        .map_or(0.0, |until| until.saturating_duration_since(now).as_secs_f64()),
-                    waiting: Waiting {
-                        high: state.queue.waiting(Priority::High),
-                        normal: state.queue.waiting(Priority::Normal),
-                        batch: state.queue.waiting(Priority::Batch),
-                    },
-                    in_flight: slots.in_flight(),
-                    concurrency_limit: slots.limit(),
-                    concurrency_learned: slots.learned(),
-                    units: state.pace.unit_states(now),
-                }
-            })
-            .collect();
-        Snapshot { scopes }
-    }
-
-    /// How large calls had best be in a scope, from what is left of its limits; `None` for an unknown scope.
-    #[must_use]
-    pub fn advice(&self, scope: &ScopeKey, now: Instant) -> Option<Advice> {
-        let cell = self.0.memory.get(scope)?;
-        let mut state = cell.lock();
-        let demand = state.pace.demand(Cost::request());
-        let wait = state.peek(demand, Priority::Normal, now);
-        let room = state.pace.room(now);
-        Some(Advice {
-            wait_seconds: wait.time.as_secs_f64(),
-            cause: wait.cause,
-            max_output: room.output,
-            batch_size: room.calls,
-            concurrency: room.concurrency,
-        })
-    }
 }
 
 /// Hands a request to its scope.
-fn enter(cell: Arc<Cell>, request: Request, now: Instant) -> Reserve {
+#[inline]
+fn enter(cell: Arc<Cell>, request: &Request, now: Instant) -> Reserve {
     let since = request.place.map_or(now, |(_, since)| since);
-    let mut wakers = Wakers::default();
-    let answer = cell.lock().reserve(&request, now, &mut wakers);
-    wakers.wake();
-    match answer {
+    match cell.reserve(request, now) {
         Answer::Granted(number, call) => {
             Reserve::Granted(Permit::new(cell, call, number, since, request.class))
         }

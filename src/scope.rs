@@ -3,48 +3,22 @@
 //! Limits are counted per endpoint and credential; some services count them per deployment or model as well. The default
 //! reads all three off the request; a caller who knows better says so per call or per client.
 
+mod credential;
+mod label;
 mod signed;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use reqwest::{Request, Url};
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer as _};
+
+pub(crate) use credential::credential;
+use label::{is_plain, label_beside, named_in_path, names_plainly};
 
 use crate::gate::ScopeKey;
-use crate::reading::{CountedBy, Profile, Segment};
-
-/// Headers that carry a credential, besides those that are marked as sensitive.
-const CREDENTIAL_HEADERS: [&str; 14] = [
-    "authorization",
-    "api-key",
-    "x-api-key",
-    "x-goog-api-key",
-    "ocp-apim-subscription-key",
-    "private-token",
-    "x-access-token",
-    "x-auth-key",
-    "x-auth-token",
-    "x-figma-token",
-    "x-rapidapi-key",
-    "x-shopify-access-token",
-    "x-subscription-token",
-    "xi-api-key",
-];
-
-/// Query parameters that carry a credential.
-const CREDENTIAL_PARAMETERS: [&str; 6] =
-    ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
-
-/// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
-const LONGEST_LABEL: usize = 128;
-
-/// How much of a request body a model name is looked for in, in bytes.
-const LONGEST_SEARCH: usize = 1024 * 1024;
+use crate::reading::{CountedBy, Profile};
 
 /// How many scopes are remembered by [`RecentScopes`]: enough for a client's few models and credentials.
 const RECENT: usize = 8;
@@ -58,24 +32,46 @@ pub(crate) struct RecentScopes {
 
 #[derive(Default)]
 struct Recent {
-    scopes: ArrayVec<(Option<u64>, ScopeKey), RECENT>,
+    scopes: ArrayVec<Known, RECENT>,
     next: usize,
+}
+
+struct Known {
+    /// A keyed hash of it.
+    credential: Option<u64>,
+    scope: ScopeKey,
+    /// That of its endpoint.
+    profile: &'static Profile,
+    /// Whether a body may be looked at for the label without reading it.
+    is_plain: bool,
 }
 
 impl RecentScopes {
     /// The scope of a request: endpoint and credential, and the deployment or model where limits are counted apart.
+    /// `profile` finds the profile of its endpoint, always the same one.
     ///
     /// The credential is kept as keyed hashes only.
-    pub(crate) fn scope_of(&self, request: &Request, profile: &Profile) -> ScopeKey {
-        let parts = Parts::of(request, profile);
-        let credential = parts.credential.as_deref().map(|credential| self.hash(credential));
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = recent.scopes.iter().find(|(known, scope)| *known == credential && parts.are_of(scope));
-        if let Some((_, scope)) = known {
-            return scope.clone();
+    pub(crate) fn scope_of(&self, request: &Request, profile: impl FnOnce() -> &'static Profile) -> ScopeKey {
+        let credential = credential(request);
+        let hash = credential.as_deref().map(|credential| self.hash(credential));
+        let named = named_in_path(request.url().path());
+        let is_it = |known: &&Known| known.credential == hash && known.is_plainly_of(request, named);
+        if let Some(known) = self.lock().scopes.iter().find(is_it) {
+            return known.scope.clone();
+        }
+        let profile = profile();
+        self.find_or_make(&Parts::of(request, credential, named, profile), hash, profile)
+    }
+
+    fn find_or_make(&self, parts: &Parts<'_>, hash: Option<u64>, profile: &'static Profile) -> ScopeKey {
+        let mut recent = self.lock();
+        let is_it = |known: &&Known| known.credential == hash && parts.are_of(&known.scope);
+        if let Some(known) = recent.scopes.iter().find(is_it) {
+            return known.scope.clone();
         }
         let scope = parts.key();
-        recent.remember(credential, scope.clone());
+        let is_plain = parts.label.as_deref().is_some_and(is_plain);
+        recent.remember(Known { credential: hash, scope: scope.clone(), profile, is_plain });
         scope
     }
 
@@ -84,18 +80,45 @@ impl RecentScopes {
         hasher.write(credential);
         hasher.finish()
     }
+
+    fn lock(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Recent {
     /// In place of the oldest, where there is no room.
-    fn remember(&mut self, credential: Option<u64>, scope: ScopeKey) {
-        if let Err(full) = self.scopes.try_push((credential, scope)) {
+    fn remember(&mut self, known: Known) {
+        if let Err(full) = self.scopes.try_push(known) {
             self.next = self.next.wrapping_add(1) % RECENT;
             if let Some(oldest) = self.scopes.get_mut(self.next) {
                 *oldest = full.element();
             }
         }
     }
+}
+
+impl Known {
+    /// Whether it can be seen at a glance that a request, its credential apart, is of this scope, as most are. `named` is
+    /// the label that its path names.
+    fn is_plainly_of(&self, request: &Request, named: Option<&str>) -> bool {
+        let label = self.scope.label_str();
+        begins_with(request.url(), self.scope.endpoint())
+            && match (named, self.profile.counted_by) {
+                (Some(_), _) => label == named,
+                (None, CountedBy::Account) => label.is_none(),
+                (None, CountedBy::Model) => {
+                    let body = request.body().and_then(reqwest::Body::as_bytes);
+                    self.is_plain && body.zip(label).is_some_and(|(body, label)| names_plainly(body, label))
+                }
+                (None, CountedBy::Segment(_) | CountedBy::Routes(_)) => false,
+            }
+    }
+}
+
+/// Whether a URL begins with an endpoint and a slash. Most do; one with a user or without a path does not.
+fn begins_with(url: &Url, endpoint: &str) -> bool {
+    url.as_str().strip_prefix(endpoint).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// What tells the scope of a request from others.
@@ -106,16 +129,20 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(request: &'a Request, profile: &Profile) -> Self {
-        Self { url: request.url(), credential: credential(request), label: label(request, profile) }
+    fn of(
+        request: &'a Request,
+        credential: Option<Cow<'a, [u8]>>,
+        named: Option<&'a str>,
+        profile: &Profile,
+    ) -> Self {
+        let label = named.map(Cow::Borrowed).or_else(|| label_beside(request, profile));
+        Self { url: request.url(), credential, label }
     }
 
     /// Whether all but the credential is that of a known scope.
     fn are_of(&self, scope: &ScopeKey) -> bool {
-        // An origin and a slash is what most URLs begin with, and is all that has to be looked at then.
-        let rest = self.url.as_str().strip_prefix(scope.endpoint());
         scope.label_str() == self.label.as_deref()
-            && (rest.is_some_and(|rest| rest.starts_with('/')) || endpoint(self.url) == scope.endpoint())
+            && (begins_with(self.url, scope.endpoint()) || endpoint(self.url) == scope.endpoint())
     }
 
     fn key(&self) -> ScopeKey {
@@ -149,157 +176,6 @@ fn without_user(endpoint: &str) -> Cow<'_, str> {
         _ => Cow::Borrowed(endpoint),
     }
 }
-
-/// Every request comes by here, and most headers are told from these by their last letter.
-fn carries_credential(name: &str) -> bool {
-    name.ends_with(['n', 'y']) && CREDENTIAL_HEADERS.contains(&name)
-}
-
-/// All that tells the caller of a request from others: of its headers, else of its URL.
-pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let mut carriers = request
-        .headers()
-        .iter()
-        .filter(|(name, value)| value.is_sensitive() || carries_credential(name.as_str()))
-        .map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes())));
-    match (carriers.next(), carriers.next()) {
-        (None, _) => url_credential(request.url()),
-        (Some((_, value)), None) => Some(value),
-        // A gateway's key beside a service's: limits may be counted by either.
-        (Some(first), Some(second)) => {
-            let mut found: Vec<_> = [first, second].into_iter().chain(carriers).collect();
-            found.sort_unstable();
-            let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", value, b"\0"]);
-            Some(Cow::Owned(parts.flatten().copied().collect()))
-        }
-    }
-}
-
-/// The credential of the query and of `user:password@`.
-fn url_credential(url: &Url) -> Option<Cow<'_, [u8]>> {
-    let user = match (url.username(), url.password()) {
-        ("", None) => None,
-        (user, None) => Some(Cow::Borrowed(user)),
-        (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}"))),
-    };
-    if url.query().is_none() {
-        return user.map(bytes);
-    }
-    let carriers = url.query_pairs().filter(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
-    let mut found: Vec<_> = carriers.chain(user.map(|user| (Cow::Borrowed(""), user))).collect();
-    if found.len() <= 1 {
-        return found.pop().map(|(_, value)| bytes(value));
-    }
-    found.sort_unstable();
-    // With lengths, since a decoded value may have any byte.
-    let parts = found.iter().map(|(name, value)| format!("{name}={}:{value}\0", value.len()));
-    Some(Cow::Owned(parts.flat_map(String::into_bytes).collect()))
-}
-
-fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-    }
-}
-
-/// The deployment or model of a request.
-fn label<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
-    let path = request.url().path();
-    if let Some(name) = named_in_path(path) {
-        return Some(Cow::Borrowed(name));
-    }
-    match profile.counted_by {
-        CountedBy::Account => None,
-        CountedBy::Model => {
-            let body = request.body()?.as_bytes()?;
-            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
-        }
-        CountedBy::Segment(segment) => named_by(segment, path),
-        CountedBy::Routes(routes) => {
-            routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
-        }
-    }
-}
-
-fn named_by(segment: Segment, path: &str) -> Option<Cow<'_, str>> {
-    let rest = path.strip_prefix('/')?.strip_prefix(segment.before)?.strip_prefix('/')?;
-    let (name, fits) = match rest.split_once('/') {
-        Some((name, after)) => (name, segment.after.contains(&after)),
-        None => (rest, segment.after.is_empty()),
-    };
-    if !fits || !may_be_label(name) {
-        return None;
-    }
-    // Some clients encode the colon that the names of Bedrock's models have.
-    let encoded = name.contains('%');
-    Some(if encoded { name.replace("%3A", ":").replace("%3a", ":").into() } else { name.into() })
-}
-
-const fn may_be_label(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_LABEL
-}
-
-/// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
-fn named_in_path(path: &str) -> Option<&str> {
-    let (mut deployment, mut model) = (None, None);
-    let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
-    // By bytes, which is a third of the work of characters; every request comes by here.
-    for segment in path.as_bytes().split(|byte| *byte == b'/').skip(1) {
-        match before {
-            // Other services deploy as well, and limit by account.
-            b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
-            b"models" => model = model.or(Some(segment)),
-            _ => {}
-        }
-        (earlier, before) = (before, segment);
-    }
-    let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
-    let model = || model.and_then(|model| model.get(..until_method(model)?));
-    std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
-}
-
-/// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.
-fn model_of(body: &[u8]) -> Option<Cow<'_, str>> {
-    // Where it comes first and is plain, no parser is needed.
-    if let Some(rest) = body.strip_prefix(br#"{"model":""#)
-        && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
-        && let Some((model, [b'"', ..])) = rest.split_at_checked(end)
-    {
-        return std::str::from_utf8(model).ok().map(Cow::Borrowed);
-    }
-    let mut found = None;
-    // Stopping at the field is an error to the parser, as is a body of any other form.
-    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Model { found: &mut found });
-    found
-}
-
-struct Model<'a, 'de> {
-    found: &'a mut Option<Cow<'de, str>>,
-}
-
-impl<'de> Visitor<'de> for Model<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Text(name)) = map.next_key()? {
-            if name == "model" {
-                *self.found = map.next_value::<Option<Text<'de>>>()?.map(|Text(model)| model);
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
-}
-
-/// A string that borrows from the body where it can.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fleet::Fleet;
 use super::memory::Memory;
+use super::state::Bounds;
 use super::store::Store;
 use super::{Gate, Settings, Shared};
 use crate::clock::Draws;
@@ -92,8 +93,7 @@ impl GateBuilder {
         Gate(Arc::new(Shared {
             memory: Memory::new(self.max_scopes),
             settings: Mutex::new(Settings { limits: self.limits, draws }),
-            max_queue: self.max_queue,
-            max_queue_wait: self.max_queue_wait,
+            bounds: Bounds { most_waiting: self.max_queue, longest_wait: self.max_queue_wait },
             fleet: self.store.map(Fleet::new),
         }))
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::Refusal;
 use super::queue::{Number, Priority};
 use super::state::State;
-use crate::pace::{Cost, Sent, Wait};
+use crate::pace::{Cost, Demand, Sent, Wait};
 
 /// A scope, shared by its permits, tickets and the map.
 #[derive(Debug)]
@@ -19,21 +19,104 @@ impl Cell {
     }
 
     /// The state is consistent between any two statements that can panic, so a poisoned lock is still good.
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Wakers to call once the lock is released: a waker may run code of its own.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers(pub(super) Vec<Waker>);
+    #[cfg(test)]
+    pub(super) fn is_locked(&self) -> bool {
+        self.0.try_lock().is_err()
+    }
 
-impl Wakers {
-    pub(crate) fn wake(self) {
-        if !self.0.is_empty() {
-            self.0.into_iter().for_each(Waker::wake);
+    /// Answers a reservation.
+    #[inline]
+    pub(super) fn reserve(&self, request: &Request, now: Instant) -> Answer {
+        let mut state = self.lock();
+        let demand = state.pace.demand(request.cost);
+        match state.grant_at_once(request, &demand, now) {
+            Some((number, call)) => Answer::Granted(number, call),
+            None => reserve(state, request, &demand, now),
         }
     }
+
+    /// Changes the state, then lets go whoever may go by that, and wakes them without the lock.
+    #[inline]
+    pub(super) fn change<T>(&self, now: Instant, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let value = change(&mut state);
+        if state.has_nobody_waiting() {
+            drop(state);
+        } else {
+            pump(state, now);
+        }
+        value
+    }
+}
+
+/// What [`Cell::reserve`] does for a call that something may hold back.
+#[inline(never)]
+fn reserve(mut state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
+    let (number, wait) = match state.reserve(request, demand, now) {
+        Answer::Queued(number, wait) => (number, wait),
+        answer => return answer,
+    };
+    let mut wakers = Wakers::default();
+    // Let go before the wakers are, however this ends.
+    let mut state = state;
+    let answer = state.settle_in(number, wait, now, &mut wakers);
+    drop(state);
+    wakers.wake();
+    answer
+}
+
+#[inline(never)]
+fn pump(state: MutexGuard<'_, State>, now: Instant) {
+    let mut wakers = Wakers::default();
+    // Let go before the wakers are, however this ends.
+    let mut state = state;
+    state.pump(now, &mut wakers);
+    drop(state);
+    wakers.wake();
+}
+
+/// Wakers that leave the lock before anything is done to them. To call, to clone and to drop one may run code of somebody
+/// else's, which may come back to this very scope.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    /// To be called.
+    due: Vec<Waker>,
+    /// Only to be dropped.
+    spent: Option<Waker>,
+}
+
+impl Wakers {
+    pub(super) fn call(&mut self, waker: Option<Waker>) {
+        self.due.extend(waker);
+    }
+
+    /// Takes a waker out that is needed no more. Of a second one in one visit the first is called, which does no harm.
+    pub(super) fn retire(&mut self, waker: Option<Waker>) {
+        if waker.is_some() {
+            let earlier = std::mem::replace(&mut self.spent, waker);
+            self.call(earlier);
+        }
+    }
+
+    /// To be called once the lock is released.
+    #[inline]
+    pub(crate) fn wake(self) {
+        let Self { due, spent } = self;
+        if !due.is_empty() {
+            wake_all(due);
+        }
+        drop(spent);
+    }
+}
+
+#[cold]
+fn wake_all(due: Vec<Waker>) {
+    due.into_iter().for_each(Waker::wake);
 }
 
 /// What became of a waiter, until its ticket is polled again.

@@ -20,7 +20,7 @@ use shuttle::thread;
 
 use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority};
-use super::state::State;
+use super::state::{Bounds, State};
 use crate::clock::{self, Draws};
 use crate::pace::{Cost, Limits, Sent};
 use crate::units::QuotaUnit;
@@ -74,9 +74,10 @@ impl Wake for Task {
 impl World {
     fn new(limits: Limits, callers: usize) -> Arc<Self> {
         let epoch = clock::now();
+        let bounds = Bounds { most_waiting: 100, longest_wait: None };
         Arc::new(Self {
             epoch,
-            state: Mutex::new(State::new(limits, Draws::seeded(1), 100, None, epoch)),
+            state: Mutex::new(State::new(limits, Draws::seeded(1), bounds, false, epoch)),
             clock: Mutex::new(Clock { callers, ..Clock::default() }),
             changed: Condvar::new(),
             tally: Mutex::new(Tally::default()),
@@ -129,7 +130,17 @@ impl World {
             deadline: deadline.map(|after| self.epoch + after),
             place: None,
         };
-        match self.locked(|state, now, wakers| state.reserve(&request, now, wakers)) {
+        let answer = self.locked(|state, now, wakers| {
+            let demand = state.pace.demand(request.cost);
+            match state.grant_at_once(&request, &demand, now) {
+                Some((number, call)) => Answer::Granted(number, call),
+                None => match state.reserve(&request, &demand, now) {
+                    Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
+                    answer => answer,
+                },
+            }
+        });
+        match answer {
             Answer::Granted(_, call) => self.send(&call),
             Answer::Refused(_) => self.tally.lock().unwrap().refused += 1,
             Answer::Queued(number, _) => self.wait(number, looks),
@@ -143,15 +154,16 @@ impl World {
         let mut looked = 0;
         loop {
             if looks == Some(looked) {
-                self.locked(|state, now, wakers| state.abandon(Priority::Normal, number, now, wakers));
+                self.locked(|state, now, wakers| state.abandon(Priority::Normal, number, || now, wakers));
                 self.clock.lock().unwrap().timers.remove(&number);
                 self.tally.lock().unwrap().abandoned += 1;
                 return;
             }
             looked += 1;
             self.clock.lock().unwrap().woken.remove(&number);
-            let look =
-                self.locked(|state, now, wakers| state.look(Priority::Normal, number, &waker, now, wakers));
+            let mut offered = Some(waker.clone());
+            let look = self
+                .locked(|state, now, wakers| state.look(Priority::Normal, number, &mut offered, now, wakers));
             match look {
                 Ok(outcome) => {
                     self.clock.lock().unwrap().timers.remove(&number);
@@ -186,7 +198,8 @@ impl World {
         thread::yield_now();
         let (is_sent, cleanly) = (thread_rng().gen_bool(0.7), thread_rng().gen_bool(0.5));
         self.locked(|state, now, wakers| {
-            state.end(call, is_sent, is_sent && cleanly, now, wakers);
+            state.end(call, is_sent, is_sent && cleanly, now);
+            state.pump(now, wakers);
             let mut tally = self.tally.lock().unwrap();
             tally.ended += 1;
             tally.sent += u32::from(is_sent);
@@ -279,7 +292,8 @@ fn racing_pumps_grant_each_call_once_and_somebody_always_holds_the_timer() {
         let spent: Vec<Sent> =
             world.locked(|state, now, _| (0..60).map(|_| state.pace.send(Cost::request(), now)).collect());
         world.locked(|state, now, wakers| {
-            spent.iter().for_each(|call| state.end(call, true, false, now, wakers));
+            spent.iter().for_each(|call| state.end(call, true, false, now));
+            state.pump(now, wakers);
         });
         let looks = thread_rng().gen_range(0..3);
         let mut threads = vec![

@@ -25,16 +25,18 @@ impl Ledger {
         Self(Mutex::new(Entry::Open(permit)))
     }
 
-    /// Gives the permit back: `cleanly` at the end of a body, else for one that failed or was dropped.
-    pub(crate) fn end(&self, cleanly: bool) {
+    /// Gives the permit back: `cleanly` at the end of a body, else for one that failed or was dropped. Replaces the estimate
+    /// by `usage`, where it is known.
+    pub(crate) fn end(&self, cleanly: bool, usage: Option<TokenUsage>) {
+        let now = clock::now();
+        let mut wakers = Wakers::default();
         let mut entry = self.lock();
         let Entry::Open(permit) = &mut *entry else { return };
-        let ended = Entry::Ended { cell: Arc::downgrade(permit.cell()), call: permit.call() };
-        let Entry::Open(permit) = std::mem::replace(&mut *entry, ended) else { return };
+        permit.end_and(cleanly, usage, now, &mut wakers);
+        *entry = Entry::Ended { cell: Arc::downgrade(permit.cell()), call: permit.call() };
+        // A waker may run code that settles this very call.
         drop(entry);
-        if cleanly {
-            permit.finish();
-        }
+        wakers.wake();
     }
 
     /// Replaces the estimate by `usage`; says whether there still was a scope to tell.

@@ -26,20 +26,24 @@ impl Memory {
         Self { scopes: RwLock::default(), most: most.max(1) }
     }
 
+    #[inline]
     pub(crate) fn get(&self, key: &ScopeKey) -> Option<Arc<Cell>> {
         self.scopes.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     /// The scope, made if it is new; `None` where the map is full of scopes that are closed or occupied.
+    #[inline]
     pub(crate) fn get_or_insert(
         &self,
         key: &ScopeKey,
         now: Instant,
         make: impl FnOnce() -> State,
     ) -> Option<Arc<Cell>> {
-        if let Some(cell) = self.get(key) {
-            return Some(cell);
-        }
+        self.get(key).or_else(|| self.insert(key, now, make))
+    }
+
+    #[cold]
+    fn insert(&self, key: &ScopeKey, now: Instant, make: impl FnOnce() -> State) -> Option<Arc<Cell>> {
         let mut scopes = self.scopes.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = scopes.get(key) {
             return Some(Arc::clone(cell));

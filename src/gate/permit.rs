@@ -56,18 +56,18 @@ impl Permit {
     pub(super) fn share(&self) -> (Limits, i64, i64) {
         let mut state = self.cell.lock();
         let tokens = i64::try_from(whole(self.call.tokens())).unwrap_or(i64::MAX);
-        (state.pace.limits(), tokens, std::mem::take(&mut state.owed))
+        (state.pace.limits(), tokens, state.owed.as_mut().map_or(0, std::mem::take))
     }
 
     /// The fleet has not been told after all.
     pub(super) fn owe(&self, tokens: i64) {
-        if tokens != 0 {
-            let mut state = self.cell.lock();
-            state.owed = state.owed.saturating_add(tokens);
+        if let Some(owed) = &mut self.cell.lock().owed {
+            *owed = owed.saturating_add(tokens);
         }
     }
 
     /// The call is about to be sent, at `now`. From here on its cost counts.
+    #[inline]
     pub fn sent(&mut self, now: Instant) {
         if !self.is_sent {
             self.is_sent = true;
@@ -88,9 +88,8 @@ impl Permit {
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.
     pub fn settle(&mut self, usage: TokenUsage, now: Instant) {
-        let mut wakers = Wakers::default();
-        self.settle_and(usage, now, &mut wakers);
-        wakers.wake();
+        self.is_sent = true;
+        self.cell.change(now, |state| state.settle(&mut self.call, usage, now));
     }
 
     /// The same, but wakes nobody: for callers that hold a lock of their own.
@@ -98,6 +97,24 @@ impl Permit {
         self.is_sent = true;
         let mut state = self.cell.lock();
         state.settle(&mut self.call, usage, now);
+        state.pump(now, wakers);
+    }
+
+    /// The end of the call and what it has really taken, in one visit; wakes nobody.
+    pub(super) fn end_and(
+        &mut self,
+        cleanly: bool,
+        usage: Option<TokenUsage>,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) {
+        self.is_closed = true;
+        self.is_sent |= cleanly || usage.is_some();
+        let mut state = self.cell.lock();
+        if let Some(usage) = usage {
+            state.settle(&mut self.call, usage, now);
+        }
+        state.end(&self.call, self.is_sent, cleanly, now);
         state.pump(now, wakers);
     }
 
@@ -153,15 +170,14 @@ impl Permit {
         self.class
     }
 
+    #[inline]
     fn end(&mut self, cleanly: bool) {
         if self.is_closed {
             return;
         }
         self.is_closed = true;
         let now = clock::now();
-        let mut wakers = Wakers::default();
-        self.cell.lock().end(&self.call, self.is_sent, cleanly, now, &mut wakers);
-        wakers.wake();
+        self.cell.change(now, |state| state.end(&self.call, self.is_sent, cleanly, now));
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Waiter {
     pub(crate) demand: Demand,
     pub(crate) since: Instant,
     pub(crate) deadline: Option<Instant>,
-    /// Set by [`Queue::park`] once the ticket has been polled.
+    /// Set by [`Queue::park`] whenever the ticket is polled, until it is called.
     pub(crate) waker: Option<Waker>,
 }
 
@@ -89,6 +89,7 @@ pub(crate) struct Queue {
     high: Line,
     normal: Line,
     batch: Line,
+    len: usize,
 }
 
 impl Queue {
@@ -108,12 +109,12 @@ impl Queue {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        Priority::ALL.iter().all(|class| self.line(*class).waiters.is_empty())
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
-    pub(crate) fn len(&self) -> usize {
-        Priority::ALL.iter().fold(0, |sum, class| self.waiting(*class).saturating_add(sum))
+    pub(crate) const fn len(&self) -> usize {
+        self.len
     }
 
     pub(crate) fn waiting(&self, class: Priority) -> usize {
@@ -123,21 +124,22 @@ impl Queue {
     pub(crate) fn insert(&mut self, class: Priority, number: Number, waiter: Waiter) {
         let line = self.line_mut(class);
         add(&mut line.total, &waiter.demand.amounts);
-        line.waiters.insert(number, waiter);
+        if line.waiters.insert(number, waiter).is_none() {
+            self.len = self.len.saturating_add(1);
+        }
     }
 
     pub(crate) fn remove(&mut self, class: Priority, number: Number) -> Option<Waiter> {
         let line = self.line_mut(class);
         let waiter = line.waiters.remove(&number)?;
-        if waiter.waker.is_some() {
-            line.polled.remove(&number);
-        }
+        line.polled.remove(&number);
         if line.waiters.is_empty() {
             // Sums of floats drift; an empty line is exactly empty.
             line.total = Amounts::default();
         } else {
             subtract(&mut line.total, &waiter.demand.amounts);
         }
+        self.len = self.len.saturating_sub(1);
         Some(waiter)
     }
 
@@ -150,18 +152,27 @@ impl Queue {
         self.line(class).waiters.first_key_value().is_some_and(|(first, _)| *first == number)
     }
 
-    /// The future of a waiter has been polled with `waker`.
-    pub(crate) fn park(&mut self, class: Priority, number: Number, waker: &Waker) -> Option<&Waiter> {
+    /// The future of a waiter has been polled, with `waker` in its context. What is left in there is not needed here.
+    pub(crate) fn park(
+        &mut self,
+        class: Priority,
+        number: Number,
+        waker: &mut Option<Waker>,
+    ) -> Option<&Waiter> {
         let Line { waiters, polled, .. } = self.line_mut(class);
         let waiter = waiters.get_mut(&number)?;
-        match &mut waiter.waker {
-            Some(known) => known.clone_from(waker),
-            none => {
-                *none = Some(waker.clone());
-                polled.insert(number);
-            }
+        let is_known =
+            waiter.waker.as_ref().zip(waker.as_ref()).is_some_and(|(one, other)| one.will_wake(other));
+        if !is_known {
+            polled.insert(number);
+            std::mem::swap(&mut waiter.waker, waker);
         }
         Some(waiter)
+    }
+
+    /// The waker of a waiter that is to look again; until it does there is no other, and none is needed.
+    pub(crate) fn take_waker(&mut self, class: Priority, number: Number) -> Option<Waker> {
+        self.line_mut(class).waiters.get_mut(&number)?.waker.take()
     }
 
     /// What goes before a call that arrives now: everything of its class and of the higher ones.

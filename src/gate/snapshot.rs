@@ -1,8 +1,11 @@
 //! What can be seen from outside: the state of the scopes, and advice on how large calls should be.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
-use crate::pace::{UnitState, WaitCause};
+use super::{Gate, Priority, ScopeKey};
+use crate::pace::{Cost, UnitState, WaitCause};
 
 /// The state of a gate at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,4 +63,56 @@ pub struct Advice {
     pub batch_size: Option<u64>,
     /// How many calls in flight the capacity keeps busy; `None` where it is not known.
     pub concurrency: Option<u64>,
+}
+
+impl Gate {
+    /// The state of every scope at `now`.
+    #[must_use]
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        let scopes = self
+            .0
+            .memory
+            .all()
+            .into_iter()
+            .map(|(key, cell)| {
+                let state = cell.lock();
+                let slots = state.pace.slots();
+                ScopeSnapshot {
+                    endpoint: key.endpoint().to_owned(),
+                    label: key.label_str().map(str::to_owned),
+                    closed_for_seconds: state
+                        .pace
+                        .closed_until()
+                        .map_or(0.0, |until| until.saturating_duration_since(now).as_secs_f64()),
+                    waiting: Waiting {
+                        high: state.queue.waiting(Priority::High),
+                        normal: state.queue.waiting(Priority::Normal),
+                        batch: state.queue.waiting(Priority::Batch),
+                    },
+                    in_flight: slots.in_flight(),
+                    concurrency_limit: slots.limit(),
+                    concurrency_learned: slots.learned(),
+                    units: state.pace.unit_states(now),
+                }
+            })
+            .collect();
+        Snapshot { scopes }
+    }
+
+    /// How large calls had best be in a scope, from what is left of its limits; `None` for an unknown scope.
+    #[must_use]
+    pub fn advice(&self, scope: &ScopeKey, now: Instant) -> Option<Advice> {
+        let cell = self.0.memory.get(scope)?;
+        let mut state = cell.lock();
+        let demand = state.pace.demand(Cost::request());
+        let wait = state.peek(demand, Priority::Normal, now);
+        let room = state.pace.room(now);
+        Some(Advice {
+            wait_seconds: wait.time.as_secs_f64(),
+            cause: wait.cause,
+            max_output: room.output,
+            batch_size: room.calls,
+            concurrency: room.concurrency,
+        })
+    }
 }

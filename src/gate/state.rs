@@ -4,52 +4,49 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::baton::earliest;
 use super::cell::{Answer, Outcome, Request, Wakers};
+use super::cool_down::refuse;
 use super::queue::{Number, Priority, Queue, STEP, Waiter, after_refusal};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Planned, Sent, TokenUsage, Wait, WaitCause, add, whole};
-use crate::units::QuotaUnits;
-
-/// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
-/// and not polled, as behind a `select!` or in a buffer of futures.
-const MISSED: Duration = Duration::from_millis(500);
+use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) last_used: Instant,
-    /// Tokens that settled calls took beyond (or, negative, below) their estimates, of which a fleet's store does not know.
-    pub(crate) owed: i64,
-    outcomes: BTreeMap<Number, Outcome>,
+    /// Tokens that settled calls took beyond (or, negative, below) their estimates, of which the fleet's store does not know;
+    /// not counted where there is no store.
+    pub(super) owed: Option<i64>,
+    pub(super) outcomes: BTreeMap<Number, Outcome>,
     next: Number,
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
-    baton: Option<(Number, Option<Instant>)>,
-    draws: Draws,
-    most_waiting: usize,
-    longest_wait: Option<Duration>,
+    pub(super) baton: Option<(Number, Option<Instant>)>,
+    pub(super) draws: Draws,
+    bounds: Bounds,
+}
+
+/// The bounds of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) most_waiting: usize,
+    pub(crate) longest_wait: Option<Duration>,
 }
 
 impl State {
-    pub(crate) fn new(
-        limits: Limits,
-        draws: Draws,
-        most_waiting: usize,
-        longest_wait: Option<Duration>,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(limits: Limits, draws: Draws, bounds: Bounds, has_store: bool, now: Instant) -> Self {
         Self {
             pace: Pace::new(limits, now),
             queue: Queue::default(),
             last_used: now,
-            owed: 0,
+            owed: has_store.then_some(0),
             outcomes: BTreeMap::new(),
             next: 0,
             baton: None,
             draws,
-            most_waiting,
-            longest_wait,
+            bounds,
         }
     }
 
@@ -66,11 +63,27 @@ impl State {
         self.outcomes.is_empty()
     }
 
-    pub(crate) fn reserve(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
+    /// Lets a call go for which it can be seen at a glance that nobody and nothing holds it back.
+    #[inline]
+    pub(crate) fn grant_at_once(
+        &mut self,
+        request: &Request,
+        demand: &Demand,
+        now: Instant,
+    ) -> Option<(Number, Sent)> {
+        if !self.queue.is_empty() {
+            return None;
+        }
+        let sent = self.pace.send_at_once(demand, request.class == Priority::Batch, now)?;
+        self.last_used = now;
+        Some((self.take_number(request), sent))
+    }
+
+    /// Answers a reservation. Where it is queued it may be its turn already: see [`settle_in`](Self::settle_in).
+    #[inline]
+    pub(crate) fn reserve(&mut self, request: &Request, demand: &Demand, now: Instant) -> Answer {
         self.last_used = now;
         self.pace.arrived(now);
-        let demand = self.pace.demand(request.cost);
-        let (number, since) = request.place.unwrap_or((self.next, now));
         let batch = request.class == Priority::Batch;
         let nobody = self.queue.is_empty();
         let ahead = match request.place {
@@ -80,20 +93,31 @@ impl State {
         };
         let wait = self.pace.wait_behind(&ahead, &demand.amounts, batch, now);
         if nobody && wait.cause == WaitCause::Nothing {
-            self.take_number(request);
-            return Answer::Granted(number, self.pace.send_demand(demand, now));
+            return Answer::Granted(self.take_number(request), self.pace.send_demand(demand, now));
         }
-        let patience = self.longest_wait.and_then(|longest| now.checked_add(longest));
+        let patience = self.bounds.longest_wait.and_then(|longest| now.checked_add(longest));
         if let Some(refusal) = refuse(&wait, request.deadline, patience, now) {
             return Answer::Refused(refusal);
         }
         // A call that comes back had its place already.
-        if request.place.is_none() && self.queue.len() >= self.most_waiting {
+        if request.place.is_none() && self.queue.len() >= self.bounds.most_waiting {
             return Answer::Refused(Refusal::new(&wait, RefusalReason::QueueFull));
         }
-        self.take_number(request);
+        let since = request.place.map_or(now, |(_, since)| since);
+        let number = self.take_number(request);
         let deadline = earliest(request.deadline, patience);
-        self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
+        self.queue.insert(request.class, number, Waiter { demand: *demand, since, deadline, waker: None });
+        Answer::Queued(number, wait)
+    }
+
+    /// The end of a reservation that has just been queued.
+    pub(crate) fn settle_in(
+        &mut self,
+        number: Number,
+        wait: Wait,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) -> Answer {
         self.pump(now, wakers);
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),
@@ -102,19 +126,36 @@ impl State {
         }
     }
 
-    /// Counts a new arrival; a refused one leaves no trace.
-    const fn take_number(&mut self, request: &Request) {
-        if request.place.is_none() {
-            self.next = self.next.wrapping_add(STEP);
+    /// The number of a call; a new arrival counts, and a refused one leaves no trace.
+    const fn take_number(&mut self, request: &Request) -> Number {
+        match request.place {
+            Some((number, _)) => number,
+            None => {
+                let number = self.next;
+                self.next = self.next.wrapping_add(STEP);
+                number
+            }
         }
     }
 
-    /// A ticket is polled: what became of it, or when it has to look again.
+    /// The number of a call after one more refusal: never behind those that have yet to come.
+    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
+        let later = after_refusal(number);
+        if later < self.next {
+            return later;
+        }
+        let last = self.next.saturating_add(later % STEP);
+        self.next = self.next.wrapping_add(STEP);
+        last
+    }
+
+    /// A ticket is polled: what became of it, or when it has to look again. What is left of `waker` is to be dropped without
+    /// the lock.
     pub(crate) fn look(
         &mut self,
         class: Priority,
         number: Number,
-        waker: &Waker,
+        waker: &mut Option<Waker>,
         now: Instant,
         wakers: &mut Wakers,
     ) -> Result<Outcome, Option<Instant>> {
@@ -125,27 +166,12 @@ impl State {
         }
         match outcome {
             Some(outcome) => Ok(outcome),
-            None => match self.park(class, number, waker, now) {
-                // A call that is let go exactly at its deadline is in time, and it was not.
-                Some(at) if self.is_due(class, number, now) && at <= now => {
-                    Ok(Outcome::Refused(self.expire(class, number, now, wakers)))
-                }
-                at => Err(at),
-            },
+            // A call that is let go exactly at its deadline is in time, and it was not.
+            None if self.is_due(class, number, now) => {
+                Ok(Outcome::Refused(self.expire(class, number, now, wakers)))
+            }
+            None => Err(self.park(class, number, waker, now)),
         }
-    }
-
-    /// The moment at which a polled waiter has to look again; `None` where only others can move it.
-    fn park(&mut self, class: Priority, number: Number, waker: &Waker, now: Instant) -> Option<Instant> {
-        let deadline = self.queue.park(class, number, waker)?.deadline;
-        if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
-            let release = self.baton.and_then(|(_, set)| set);
-            let missed = release.and_then(|release| release.max(now).checked_add(MISSED));
-            return earliest(missed, deadline);
-        }
-        let release = self.next_release(now).err().flatten();
-        self.baton = Some((number, release));
-        earliest(release, deadline)
     }
 
     /// Whether a waiter's deadline has come.
@@ -160,6 +186,7 @@ impl State {
         let ahead = self.queue.ahead_of(class, number);
         let wait = match self.queue.remove(class, number) {
             Some(waiter) => {
+                wakers.retire(waiter.waker);
                 self.pace.wait_behind(&ahead, &waiter.demand.amounts, class == Priority::Batch, now)
             }
             None => Wait { time: Duration::ZERO, cause: WaitCause::Nothing },
@@ -168,36 +195,38 @@ impl State {
         Refusal::new(&wait, RefusalReason::BeyondDeadline)
     }
 
-    /// A ticket was dropped: leaves the queue, or gives an assigned grant back.
-    pub(crate) fn abandon(&mut self, class: Priority, number: Number, now: Instant, wakers: &mut Wakers) {
+    /// A ticket was dropped: leaves the queue, or gives an assigned grant back. Asks for the time only where something
+    /// follows from it: to read a clock takes longer than all the rest.
+    pub(crate) fn abandon(
+        &mut self,
+        class: Priority,
+        number: Number,
+        now: impl FnOnce() -> Instant,
+        wakers: &mut Wakers,
+    ) {
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => {
+                let now = now();
                 self.pace.give_back(&sent, now);
                 self.pace.ended();
+                self.pump(now, wakers);
             }
-            Some(Outcome::Refused(_)) => {}
+            Some(Outcome::Refused(_)) => self.pump(now(), wakers),
             None => {
                 let in_the_way = self.queue.is_first(class, number)
                     || self.baton.is_some_and(|(holder, _)| holder == number);
-                drop(self.queue.remove(class, number));
-                if !in_the_way {
-                    return;
+                wakers.retire(self.queue.remove(class, number).and_then(|waiter| waiter.waker));
+                if !self.has_nobody_waiting() && in_the_way {
+                    self.pump(now(), wakers);
                 }
             }
         }
-        self.pump(now, wakers);
     }
 
     /// A call that was let go has ended: its slot comes back, with its cost where it was never sent, and with credit where
     /// it ended `cleanly`.
-    pub(crate) fn end(
-        &mut self,
-        call: &Sent,
-        is_sent: bool,
-        cleanly: bool,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) {
+    #[inline]
+    pub(crate) fn end(&mut self, call: &Sent, is_sent: bool, cleanly: bool, now: Instant) {
         if cleanly {
             self.pace.succeeded(call, now);
         }
@@ -205,135 +234,17 @@ impl State {
             self.pace.give_back(call, now);
         }
         self.pace.ended();
-        self.pump(now, wakers);
-    }
-
-    /// Closes the scope for `wait`, and refuses at once whom that puts out of reach.
-    pub(crate) fn close(&mut self, wait: Duration, now: Instant, wakers: &mut Wakers) {
-        if self.pace.close(wait, now) {
-            self.sweep(now, wakers);
-        }
-        self.pump(now, wakers);
-    }
-
-    /// Lets go everybody who may, and sees to it that somebody holds the timer for the next.
-    pub(crate) fn pump(&mut self, now: Instant, wakers: &mut Wakers) {
-        if self.queue.is_empty() {
-            self.baton = None;
-            return;
-        }
-        let release = loop {
-            match self.next_release(now) {
-                Ok((class, number)) => {
-                    let Some(waiter) = self.queue.remove(class, number) else { break None };
-                    let sent = self.pace.send_demand(waiter.demand, now);
-                    self.outcomes.insert(number, Outcome::Granted(sent));
-                    wakers.0.extend(waiter.waker);
-                }
-                Err(release) => break release,
-            }
-        };
-        let Some((class, number)) = self.queue.baton(now) else {
-            self.baton = None;
-            return;
-        };
-        let is_set = self.baton.is_some_and(|(holder, set)| {
-            holder == number
-                && (release.is_none() || set.is_some_and(|set| release.is_some_and(|at| set <= at)))
-        });
-        if !is_set {
-            self.baton = Some((number, release));
-            wakers.0.extend(self.queue.get(class, number).and_then(|waiter| waiter.waker.clone()));
-        }
-    }
-
-    /// Who may go now, or else when somebody may.
-    fn next_release(&mut self, now: Instant) -> Result<(Priority, Number), Option<Instant>> {
-        let Self { pace, queue, .. } = self;
-        let mut release: Option<Instant> = None;
-        for (class, number, waiter) in queue.heads(now) {
-            let batch = class == Priority::Batch;
-            let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
-            if wait.cause == WaitCause::Nothing {
-                return Ok((class, number));
-            }
-            if wait.cause != WaitCause::Concurrency {
-                let at = now.checked_add(wait.time);
-                release = earliest(release, at);
-            }
-            // A batch call that only leaves the reserve alone does not stand in the way of the others.
-            if !(batch && wait.cause == WaitCause::Limit) {
-                break;
-            }
-        }
-        // Nothing else happens when a call has waited so long that it goes before another one.
-        match (release, queue.next_ageing(now)) {
-            (Some(one), Some(other)) => Err(Some(one.min(other))),
-            (release, _) => Err(release),
-        }
     }
 
     /// A call has really taken `usage`.
+    #[inline]
     pub(crate) fn settle(&mut self, call: &mut Sent, usage: TokenUsage, now: Instant) {
         let estimate = call.tokens();
         self.pace.settle(call, usage, now);
-        let beyond = call.tokens() - estimate;
-        let size = i64::try_from(whole(beyond.abs())).unwrap_or(i64::MAX);
-        self.owed = self.owed.saturating_add(if beyond < 0.0 { size.saturating_neg() } else { size });
-    }
-
-    /// The server refused a call.
-    pub(crate) fn refused(
-        &mut self,
-        sent: &Sent,
-        advice: Option<Duration>,
-        exhausted: QuotaUnits,
-        planned: Planned,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) {
-        let alone = (self.queue.is_empty() && self.pace.slots().in_flight() <= 1).then_some(planned);
-        let draw = self.draws.draw();
-        let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
-        self.pace.ended();
-        if later {
-            self.sweep(now, wakers);
-        }
-        self.pump(now, wakers);
-    }
-
-    /// The number of a call after one more refusal: never behind those that have yet to come.
-    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
-        let later = after_refusal(number);
-        if later < self.next {
-            return later;
-        }
-        let last = self.next.saturating_add(later % STEP);
-        self.next = self.next.wrapping_add(STEP);
-        last
-    }
-
-    /// Refuses at once every waiter whose deadline has come out of reach.
-    pub(crate) fn sweep(&mut self, now: Instant, wakers: &mut Wakers) {
-        if self.queue.is_empty() {
-            return;
-        }
-        let Self { pace, queue, .. } = self;
-        let mut ahead = Amounts::default();
-        let mut lost: Vec<(Priority, Number, Refusal)> = Vec::new();
-        for (class, number, waiter) in queue.iter() {
-            let amounts = waiter.demand.amounts;
-            let wait = pace.wait_behind(&ahead, &amounts, class == Priority::Batch, now);
-            match refuse(&wait, waiter.deadline, None, now) {
-                Some(refusal) => lost.push((class, number, refusal)),
-                None => add(&mut ahead, &amounts),
-            }
-        }
-        for (class, number, refusal) in lost {
-            if let Some(waiter) = self.queue.remove(class, number) {
-                self.outcomes.insert(number, Outcome::Refused(refusal));
-                wakers.0.extend(waiter.waker);
-            }
+        if let Some(owed) = &mut self.owed {
+            let beyond = call.tokens() - estimate;
+            let size = i64::try_from(whole(beyond.abs())).unwrap_or(i64::MAX);
+            *owed = owed.saturating_add(if beyond < 0.0 { size.saturating_neg() } else { size });
         }
     }
 
@@ -341,30 +252,5 @@ impl State {
     pub(crate) fn peek(&mut self, demand: Demand, class: Priority, now: Instant) -> Wait {
         let ahead = self.queue.ahead(class);
         self.pace.wait_behind(&ahead, &demand.amounts, class == Priority::Batch, now)
-    }
-}
-
-fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
-
-/// Whether the wait ends after the deadline or after the patience of the gate; at them is in time.
-fn refuse(
-    wait: &Wait,
-    deadline: Option<Instant>,
-    patience: Option<Instant>,
-    now: Instant,
-) -> Option<Refusal> {
-    let until = now.checked_add(wait.time);
-    let beyond = |limit: Instant| until.is_none_or(|until| until > limit);
-    if deadline.is_some_and(beyond) {
-        Some(Refusal::new(wait, RefusalReason::BeyondDeadline))
-    } else if patience.is_some_and(beyond) {
-        Some(Refusal::new(wait, RefusalReason::BeyondQueueWait))
-    } else {
-        None
     }
 }

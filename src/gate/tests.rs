@@ -1,6 +1,9 @@
-//! What can be seen only from inside: locks that a panic has poisoned.
+//! What can be seen only from inside: locks that a panic has poisoned, and what is done while one is held.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use super::*;
 use crate::pace::TokenEstimate;
@@ -46,4 +49,93 @@ async fn poisoned_locks_take_nobody_down() {
     assert_eq!((scopes.len(), gate.scopes()), (2, 2));
     assert_eq!(scopes.iter().map(|scope| scope.in_flight).sum::<u32>(), 1);
     drop(permit);
+}
+
+/// A waker of somebody else's, which comes back to its scope when it is called and when it goes.
+struct Foreign {
+    gate: Gate,
+    scope: ScopeKey,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    called: AtomicU32,
+    gone: AtomicU32,
+    under_lock: AtomicU32,
+}
+
+impl Foreign {
+    fn come_back(&self) {
+        let now = crate::clock::now();
+        if self.gate.0.memory.get(&self.scope).unwrap().is_locked() {
+            self.seen.under_lock.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.gate.close(&self.scope, Duration::ZERO, now);
+            assert_eq!(self.gate.snapshot(now).scopes.len(), 1);
+        }
+    }
+}
+
+impl Wake for Foreign {
+    fn wake(self: Arc<Self>) {
+        self.seen.called.fetch_add(1, Ordering::Relaxed);
+        self.come_back();
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.seen.gone.fetch_add(1, Ordering::Relaxed);
+        self.come_back();
+    }
+}
+
+/// A scope of one slot, which is taken, and a call that waits for it and has been polled with a foreign waker. The queue has
+/// the last of it, but for a timer of the call's.
+fn waiting(deadline: Option<Instant>) -> (Permit, Ticket, Arc<Seen>) {
+    let gate = Gate::builder().limits(Limits::new().concurrency(1)).build().unwrap();
+    let (scope, now) = (ScopeKey::new("scope"), crate::clock::now());
+    let ask = || gate.reserve(&scope, Cost::request(), Priority::Normal, deadline, now);
+    let Reserve::Granted(held) = ask() else { panic!("a free slot") };
+    let Reserve::Queued(mut ticket) = ask() else { panic!("a place in the queue") };
+    let seen = Arc::new(Seen::default());
+    let foreign = Foreign { gate: gate.clone(), scope, seen: Arc::clone(&seen) };
+    assert!(poll(&mut ticket, &Waker::from(Arc::new(foreign))).is_pending());
+    (held, ticket, seen)
+}
+
+fn poll(ticket: &mut Ticket, waker: &Waker) -> Poll<Result<Permit, Refusal>> {
+    Pin::new(ticket).poll(&mut Context::from_waker(waker))
+}
+
+fn assert_gone(seen: &Seen, called: u32) {
+    let counted = [&seen.called, &seen.gone, &seen.under_lock].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counted, [called, 1, 0], "called, gone, and of these under the lock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_come_back_to_the_scope_it_goes_from() {
+    // Its ticket is dropped.
+    let (_held, ticket, seen) = waiting(None);
+    drop(ticket);
+    assert_gone(&seen, 0);
+
+    // Its ticket moves to another task.
+    let (_held, mut ticket, seen) = waiting(None);
+    assert!(poll(&mut ticket, Waker::noop()).is_pending());
+    assert_gone(&seen, 0);
+
+    // Its call has waited for too long, which another task finds out.
+    let deadline = crate::clock::now().checked_add(Duration::from_secs(1));
+    let (_held, mut ticket, seen) = waiting(deadline);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(matches!(poll(&mut ticket, Waker::noop()), Poll::Ready(Err(_))));
+    assert_gone(&seen, 1);
+
+    // Its call is let go.
+    let (held, mut ticket, seen) = waiting(None);
+    drop(held);
+    assert_gone(&seen, 1);
+    assert!(matches!(poll(&mut ticket, Waker::noop()), Poll::Ready(Ok(_))));
 }

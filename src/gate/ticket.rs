@@ -75,7 +75,8 @@ impl Ticket {
     fn look(&self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
         let now = clock::now();
         let mut wakers = Wakers::default();
-        let look = self.cell.lock().look(self.class, self.number, cx.waker(), now, &mut wakers);
+        let mut waker = Some(cx.waker().clone());
+        let look = self.cell.lock().look(self.class, self.number, &mut waker, now, &mut wakers);
         wakers.wake();
         look
     }
@@ -123,11 +124,8 @@ impl Drop for Ticket {
         if self.is_resolved {
             return;
         }
-        let now = clock::now();
         let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        state.abandon(self.class, self.number, now, &mut wakers);
-        drop(state);
+        self.cell.lock().abandon(self.class, self.number, clock::now, &mut wakers);
         wakers.wake();
     }
 }

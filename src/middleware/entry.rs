@@ -41,7 +41,7 @@ impl<'a> Entry<'a> {
             (Some(scope), _) => scope.clone(),
             (None, Some(scope_by)) => scope_by(request),
             (None, None) => {
-                let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
+                let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
                 shared.recent_scopes.scope_of(request, profile)
             }
         };
@@ -167,10 +167,8 @@ impl Held for InBody {
     fn end(&mut self, cleanly: bool) {
         let Some(ledger) = self.ledger.take() else { return };
         // A stream that was cut off understates what it took; the estimate is nearer.
-        if cleanly && let Some(usage) = self.scanner.take().and_then(|scanner| scanner.finish()) {
-            ledger.settle(usage);
-        }
-        ledger.end(cleanly);
+        let scanner = self.scanner.take().filter(|_| cleanly);
+        ledger.end(cleanly, scanner.and_then(|scanner| scanner.finish()));
     }
 }
 

@@ -30,11 +30,13 @@ impl Slots {
         self.configured = slots;
     }
 
+    #[inline]
     pub(crate) fn learned(&self) -> Option<u32> {
         self.learned.map(|limit| u32::try_from(whole(limit)).unwrap_or(u32::MAX).max(1))
     }
 
     /// The limit in force.
+    #[inline]
     pub(crate) fn limit(&self) -> Option<u32> {
         match (self.configured, self.learned()) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -42,6 +44,7 @@ impl Slots {
         }
     }
 
+    #[inline]
     pub(crate) fn is_free(&self) -> bool {
         self.limit().is_none_or(|limit| self.in_flight < limit)
     }

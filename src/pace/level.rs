@@ -81,7 +81,7 @@ pub(crate) struct Seen {
 pub(crate) struct Level {
     configured: Option<Bucket>,
     learned: Option<Learned>,
-    /// What is in force: the lower of configured and learned.
+    /// What is in force: the lower of configured and learned; there is one where there is either.
     bucket: Option<Bucket>,
     level: f64,
     /// The level of the configured bucket alone: what a server has left does not raise the operator's limit.
@@ -128,12 +128,12 @@ impl Level {
     }
 
     /// Adds what has come since the last refill; a clock that steps back adds nothing and takes nothing.
+    #[inline]
     pub(crate) fn refill(&mut self, now: f64) {
+        let Some(bucket) = self.bucket else { return };
         let elapsed = now - self.refilled;
         if elapsed > 0.0 {
-            if let Some(bucket) = self.bucket {
-                self.level = at_most(self.level + elapsed * bucket.rate, bucket.capacity);
-            }
+            self.level = at_most(self.level + elapsed * bucket.rate, bucket.capacity);
             if let Some(own) = self.configured {
                 self.own = at_most(self.own + elapsed * own.rate, own.capacity);
             }
@@ -142,14 +142,15 @@ impl Level {
     }
 
     /// Seconds until a call of `cost` may pass when `ahead` goes first.
+    #[inline]
     pub(crate) fn wait(&self, ahead: f64, cost: f64, mean: f64, batch: bool) -> f64 {
         let Some(bucket) = self.bucket else { return 0.0 };
         if cost <= 0.0 {
             return 0.0;
         }
         let headroom = if self.is_learned() { HEADROOM * mean } else { 0.0 };
-        let kept = if batch { headroom.max(BATCH_RESERVE * bucket.capacity) } else { headroom };
-        let needed = (cost + kept).min(bucket.capacity);
+        let kept = if batch { at_least(headroom, BATCH_RESERVE * bucket.capacity) } else { headroom };
+        let needed = at_most(cost + kept, bucket.capacity);
         let missing = ahead + needed - self.level;
         if missing > 0.0 { missing / bucket.rate } else { 0.0 }
     }
@@ -160,12 +161,12 @@ impl Level {
     }
 
     /// Gives `amount` back, or takes it when it is negative.
+    #[inline]
     pub(crate) fn add(&mut self, amount: f64) {
-        if let Some(bucket) = self.bucket {
-            self.level = (self.level + amount).min(bucket.capacity).max(-DEEPEST * bucket.capacity);
-        }
+        let Some(bucket) = self.bucket else { return };
+        self.level = within(self.level + amount, bucket);
         if let Some(own) = self.configured {
-            self.own = (self.own + amount).min(own.capacity).max(-DEEPEST * own.capacity);
+            self.own = within(self.own + amount, own);
         }
     }
 
@@ -259,4 +260,10 @@ impl Level {
             (_, None) => {}
         }
     }
+}
+
+/// A level that a bucket can have.
+#[inline]
+const fn within(level: f64, bucket: Bucket) -> f64 {
+    at_least(at_most(level, bucket.capacity), -DEEPEST * bucket.capacity)
 }

@@ -10,14 +10,16 @@ const NOISE: f64 = 1e-6;
 
 const TWO_POW_32: f64 = 4_294_967_296.0;
 
-/// The lesser of a value and a bound, which is a number: then one instruction does it, while [`f64::min`] takes seven.
-pub(crate) fn at_most(value: f64, bound: f64) -> f64 {
-    if value < bound { value } else { bound }
+/// The lower of two numbers, where `most` is one: a comparison and no more, while [`f64::min`] asks of both whether they are.
+#[inline]
+pub(crate) const fn at_most(number: f64, most: f64) -> f64 {
+    if number < most { number } else { most }
 }
 
-/// The greater of a value and a bound, which is a number.
-pub(crate) fn at_least(value: f64, bound: f64) -> f64 {
-    if value > bound { value } else { bound }
+/// The higher of two numbers, where `least` is one.
+#[inline]
+pub(crate) const fn at_least(number: f64, least: f64) -> f64 {
+    if number > least { number } else { least }
 }
 
 /// A count as a float, exact up to 2⁵³.
@@ -32,6 +34,7 @@ pub(crate) fn float(count: u64) -> f64 {
 }
 
 /// The whole part of a float, saturating at both ends; not-a-number is 0.
+#[inline]
 pub(crate) fn whole(value: f64) -> u64 {
     if value >= 1.0 {
         Duration::try_from_secs_f64(value).map_or(u64::MAX, |whole| whole.as_secs())

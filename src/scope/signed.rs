@@ -31,12 +31,12 @@ const BY_PARAMETERS: [(&[u8], u8, &[&str]); 6] = [
 const BEFORE_COLON: [&[u8]; 3] = [b"aws", b"sharedkey", b"sharedkeylite"];
 
 fn signer(value: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let space = value.iter().take(LONGEST_SCHEME).position(|byte| *byte == b' ')?;
-    let (scheme, rest) = value.split_at_checked(space)?;
     // What most requests have.
-    if scheme == b"Bearer" {
+    if value.starts_with(b"Bearer ") {
         return None;
     }
+    let space = value.iter().take(LONGEST_SCHEME).position(|byte| *byte == b' ')?;
+    let (scheme, rest) = value.split_at_checked(space)?;
     let is = |name: &[u8]| scheme.eq_ignore_ascii_case(name);
     if let Some((_, separator, names)) = BY_PARAMETERS.iter().find(|(name, _, _)| is(name)) {
         return joined(rest, *separator, names);

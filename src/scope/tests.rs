@@ -1,11 +1,17 @@
+use super::credential::CREDENTIAL_HEADERS;
+use super::label::{LONGEST_LABEL, LONGEST_SEARCH, model_of};
 use super::*;
+
+fn parts_of<'a>(request: &'a Request, profile: &Profile) -> Parts<'a> {
+    Parts::of(request, credential(request), named_in_path(request.url().path()), profile)
+}
 
 fn request(url: &str) -> Request {
     Request::new(http::Method::POST, url.parse().unwrap())
 }
 
 fn scope(request: &Request) -> ScopeKey {
-    Parts::of(request, Profile::named("openai")).key()
+    parts_of(request, Profile::named("openai")).key()
 }
 
 #[test]
@@ -36,8 +42,8 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
             let request = request(&url);
             let profile = Profile::standard();
             assert_eq!(
-                scopes.scope_of(&request, profile),
-                Parts::of(&request, profile).key(),
+                scopes.scope_of(&request, || profile),
+                parts_of(&request, profile).key(),
                 "{round} {number}"
             );
         }
@@ -57,7 +63,7 @@ fn a_remembered_origin_is_not_the_beginning_of_another() {
             "https://api.example.org:8443/",
         ] {
             let request = request(url);
-            assert_eq!(scopes.scope_of(&request, profile), Parts::of(&request, profile).key(), "{url}");
+            assert_eq!(scopes.scope_of(&request, || profile), parts_of(&request, profile).key(), "{url}");
         }
     }
 }
@@ -120,7 +126,7 @@ fn the_model_field_counts_where_the_vendor_limits_by_model() {
     let with = |model: &str, profile| {
         let mut request = request("https://api.example/v1/chat");
         *request.body_mut() = Some(format!(r#"{{"messages":[{{"model":"no"}}],"model":"{model}"}}"#).into());
-        Parts::of(&request, profile).key()
+        parts_of(&request, profile).key()
     };
     for vendor in ["openai", "github-models", "perplexity", "dashscope"] {
         let vendor = Profile::named(vendor);
@@ -136,7 +142,7 @@ fn a_model_is_found_at_the_start_of_a_body_of_any_length() {
     for start in [r#"{"model":"#, r#"{"n":1, "model": "#] {
         let mut request = request("https://api.example/v1/chat");
         *request.body_mut() = Some(format!(r#"{start}"large","prompt":"{long}"}}"#).into());
-        assert_eq!(Parts::of(&request, Profile::named("openai")).label.as_deref(), Some("large"));
+        assert_eq!(parts_of(&request, Profile::named("openai")).label.as_deref(), Some("large"));
     }
 }
 
@@ -144,7 +150,7 @@ fn a_model_is_found_at_the_start_of_a_body_of_any_length() {
 fn routes_with_limits_of_their_own_are_scopes_of_their_own() {
     let label = |vendor: &str, path: &str| {
         let request = request(&format!("https://api.example{path}"));
-        Parts::of(&request, Profile::named(vendor)).key().label_str().map(str::to_owned)
+        parts_of(&request, Profile::named(vendor)).key().label_str().map(str::to_owned)
     };
     for (vendor, path, expected) in [
         ("github", "/repos/a/search/issues", None),
@@ -193,7 +199,7 @@ fn a_key_shows_no_path_of_the_hosts_whose_paths_name_something() {
     ] {
         let request = request(url);
         let profile = Profile::for_host(request.url().host_str().unwrap());
-        let key = Parts::of(&request, profile).key();
+        let key = parts_of(&request, profile).key();
         assert!(!format!("{key:?}").contains("SECRET"), "{key:?}");
     }
 }
@@ -208,7 +214,7 @@ fn no_long_part_of_a_path_is_a_label() {
     ] {
         let label = |length| {
             let request = request(&format!("https://api.example{start}{}{end}", "x".repeat(length)));
-            Parts::of(&request, Profile::named(vendor)).label.map(|label| label.len())
+            parts_of(&request, Profile::named(vendor)).label.map(|label| label.len())
         };
         assert_eq!((label(LONGEST_LABEL), label(LONGEST_LABEL + 1)), (Some(LONGEST_LABEL), None), "{start}");
     }
@@ -250,4 +256,50 @@ fn deployments_and_models_are_named_in_the_path() {
     assert_eq!(named_in_path("/v1beta/models/gemini-pro:generateContent"), Some("gemini-pro"));
     assert_eq!(named_in_path("/v1/models/gpt"), None);
     assert_eq!(named_in_path("/deployments/"), None);
+}
+
+#[test]
+fn a_scope_seen_at_a_glance_is_the_one_that_a_look_finds() {
+    let openai = Profile::named("openai");
+    let paths = ["/v1/chat", "/openai/deployments/a/chat", "/v1/models/a:run", "/v1/models/a", "/seas/a", ""];
+    let bodies = [
+        None,
+        Some(r#"{"model":"a"}"#),
+        Some(r#"{"model":"a","model":"b"}"#),
+        Some(r#"{"model":"ab"}"#),
+        Some(r#"{"model":"a\"b"}"#),
+        Some(r#"{"model":"a"b"}"#),
+        Some(r#"{"model":"a\\"}"#),
+        Some(r#"{"model":"a\"}"#),
+        Some(r#"{"model":""}"#),
+        Some(r#"{"model":"a"#),
+        Some(r#"{"n":1,"model":"a"}"#),
+        Some(r#"{"n":1,"model":"a\"b"}"#),
+    ];
+    for first in bodies {
+        for second in bodies {
+            let scopes = RecentScopes::default();
+            for (path, body) in paths.iter().flat_map(|path| [(path, first), (path, second), (path, first)]) {
+                let mut request = request(&format!("https://api.example{path}"));
+                *request.body_mut() = body.map(Into::into);
+                let expected = parts_of(&request, openai).key();
+                assert_eq!(scopes.scope_of(&request, || openai), expected, "{path} {body:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_profile_of_a_remembered_scope_is_not_looked_up_again() {
+    let scopes = RecentScopes::default();
+    for (vendor, path, body) in [
+        ("openai", "https://one.example/v1/chat", r#"{"model":"a"}"#),
+        ("standard", "https://other.example/v1/chat", r#"{"model":"a"}"#),
+        ("standard", "https://third.example/openai/deployments/a/chat", ""),
+    ] {
+        let mut request = request(path);
+        *request.body_mut() = Some(body.into());
+        let scope = scopes.scope_of(&request, || Profile::named(vendor));
+        assert_eq!(scopes.scope_of(&request, || panic!("it is known: {path}")), scope);
+    }
 }

@@ -1,0 +1,107 @@
+//! The release timer, which one waiter holds for all: who is let go when it fires, and who has it next.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use super::cell::{Outcome, Wakers};
+use super::queue::{Number, Priority};
+use super::state::State;
+use crate::pace::{Amounts, WaitCause};
+
+/// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
+/// and not polled, as behind a `select!` or in a buffer of futures.
+const MISSED: Duration = Duration::from_millis(500);
+
+impl State {
+    /// The moment at which a polled waiter has to look again; `None` where only others can move it.
+    pub(super) fn park(
+        &mut self,
+        class: Priority,
+        number: Number,
+        waker: &mut Option<Waker>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let deadline = self.queue.park(class, number, waker)?.deadline;
+        if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
+            let release = self.baton.and_then(|(_, set)| set);
+            let missed = release.and_then(|release| release.max(now).checked_add(MISSED));
+            return earliest(missed, deadline);
+        }
+        let release = self.next_release(now).err().flatten();
+        self.baton = Some((number, release));
+        earliest(release, deadline)
+    }
+
+    /// Whether there is nobody to let go, nor to hold the timer.
+    #[inline]
+    pub(super) const fn has_nobody_waiting(&mut self) -> bool {
+        let nobody = self.queue.is_empty();
+        if nobody {
+            self.baton = None;
+        }
+        nobody
+    }
+
+    /// Lets go everybody who may, and sees to it that somebody holds the timer for the next.
+    pub(crate) fn pump(&mut self, now: Instant, wakers: &mut Wakers) {
+        if self.has_nobody_waiting() {
+            return;
+        }
+        let release = loop {
+            match self.next_release(now) {
+                Ok((class, number)) => {
+                    let Some(waiter) = self.queue.remove(class, number) else { break None };
+                    let sent = self.pace.send_demand(&waiter.demand, now);
+                    self.outcomes.insert(number, Outcome::Granted(sent));
+                    wakers.call(waiter.waker);
+                }
+                Err(release) => break release,
+            }
+        };
+        let Some((class, number)) = self.queue.baton(now) else {
+            self.baton = None;
+            return;
+        };
+        let is_set = self.baton.is_some_and(|(holder, set)| {
+            holder == number
+                && (release.is_none() || set.is_some_and(|set| release.is_some_and(|at| set <= at)))
+        });
+        if !is_set {
+            self.baton = Some((number, release));
+            wakers.call(self.queue.take_waker(class, number));
+        }
+    }
+
+    /// Who may go now, or else when somebody may.
+    fn next_release(&mut self, now: Instant) -> Result<(Priority, Number), Option<Instant>> {
+        let Self { pace, queue, .. } = self;
+        let mut release: Option<Instant> = None;
+        for (class, number, waiter) in queue.heads(now) {
+            let batch = class == Priority::Batch;
+            let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
+            if wait.cause == WaitCause::Nothing {
+                return Ok((class, number));
+            }
+            if wait.cause != WaitCause::Concurrency {
+                let at = now.checked_add(wait.time);
+                release = earliest(release, at);
+            }
+            // A batch call that only leaves the reserve alone does not stand in the way of the others.
+            if !(batch && wait.cause == WaitCause::Limit) {
+                break;
+            }
+        }
+        // Nothing else happens when a call has waited so long that it goes before another one.
+        match (release, queue.next_ageing(now)) {
+            (Some(one), Some(other)) => Err(Some(one.min(other))),
+            (release, _) => Err(release),
+        }
+    }
+}
+
+pub(super) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

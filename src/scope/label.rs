@@ -1,0 +1,135 @@
+//! Which model or deployment a request names, where limits are counted by it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use reqwest::Request;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
+
+use crate::reading::{CountedBy, Profile, Segment};
+
+/// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
+pub(super) const LONGEST_LABEL: usize = 128;
+
+/// How much of a request body a model name is looked for in, in bytes.
+pub(super) const LONGEST_SEARCH: usize = 1024 * 1024;
+
+/// The deployment or model of a request whose path names none [as most do](named_in_path).
+pub(super) fn label_beside<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
+    let path = request.url().path();
+    match profile.counted_by {
+        CountedBy::Account => None,
+        CountedBy::Model => {
+            let body = request.body()?.as_bytes()?;
+            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
+        }
+        CountedBy::Segment(segment) => named_by(segment, path),
+        CountedBy::Routes(routes) => {
+            routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
+        }
+    }
+}
+
+fn named_by(segment: Segment, path: &str) -> Option<Cow<'_, str>> {
+    let rest = path.strip_prefix('/')?.strip_prefix(segment.before)?.strip_prefix('/')?;
+    let (name, fits) = match rest.split_once('/') {
+        Some((name, after)) => (name, segment.after.contains(&after)),
+        None => (rest, segment.after.is_empty()),
+    };
+    if !fits || !may_be_label(name) {
+        return None;
+    }
+    // Some clients encode the colon that the names of Bedrock's models have.
+    let encoded = name.contains('%');
+    Some(if encoded { name.replace("%3A", ":").replace("%3a", ":").into() } else { name.into() })
+}
+
+const fn may_be_label(name: &str) -> bool {
+    !name.is_empty() && name.len() <= LONGEST_LABEL
+}
+
+/// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
+pub(super) fn named_in_path(path: &str) -> Option<&str> {
+    let path = path.as_bytes();
+    if !has_plural(path) {
+        return None;
+    }
+    let (mut deployment, mut model) = (None, None);
+    let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
+    for segment in path.split(|byte| *byte == b'/').skip(1) {
+        match before {
+            // Other services deploy as well, and limit by account.
+            b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
+            b"models" => model = model.or(Some(segment)),
+            _ => {}
+        }
+        (earlier, before) = (before, segment);
+    }
+    let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
+    let model = || model.and_then(|model| model.get(..until_method(model)?));
+    std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
+}
+
+/// Whether a part of a path ends in an `s`, as those do that stand before a name. Every request comes by here, and most have
+/// none, which is seen in half the time that it takes to look at the parts.
+fn has_plural(path: &[u8]) -> bool {
+    let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
+    pairs.fold(false, |any, (byte, next)| any | ((*byte == b's') & (*next == b'/')))
+}
+
+/// How the bodies of most requests begin.
+const START: &[u8] = br#"{"model":""#;
+
+/// Whether a model has no characters that JSON writes in more than one way.
+pub(super) fn is_plain(model: &str) -> bool {
+    !model.contains(['"', '\\'])
+}
+
+/// Whether a body begins with a model that is [plain](is_plain).
+pub(super) fn names_plainly(body: &[u8], model: &str) -> bool {
+    let rest = body.strip_prefix(START).and_then(|rest| rest.strip_prefix(model.as_bytes()));
+    rest.is_some_and(|rest| rest.first() == Some(&b'"'))
+}
+
+/// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.
+pub(super) fn model_of(body: &[u8]) -> Option<Cow<'_, str>> {
+    // Where it comes first and is plain, no parser is needed.
+    if let Some(rest) = body.strip_prefix(START)
+        && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+        && let Some((model, [b'"', ..])) = rest.split_at_checked(end)
+    {
+        return std::str::from_utf8(model).ok().map(Cow::Borrowed);
+    }
+    let mut found = None;
+    // Stopping at the field is an error to the parser, as is a body of any other form.
+    let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Model { found: &mut found });
+    found
+}
+
+struct Model<'a, 'de> {
+    found: &'a mut Option<Cow<'de, str>>,
+}
+
+impl<'de> Visitor<'de> for Model<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Text(name)) = map.next_key()? {
+            if name == "model" {
+                *self.found = map.next_value::<Option<Text<'de>>>()?.map(|Text(model)| model);
+                return Ok(());
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+/// A string that borrows from the body where it can.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
