@@ -15,19 +15,23 @@
 //!
 //! * *A trial at a limit* ends after a few refusals, undecided ones as well, and is lost unless clearly more went
 //!   through. Each lost one doubles the refusals that the next one needs, up to a number beside which its own are few.
-//!   Refusals count the less towards it, the less of the time cool-downs take (or, without advice, where they come only after
-//!   probing has begun to grow).
+//!   Only odd refusals call for one at all: cool-downs that take a good part of the time, as a limit that is known advises a
+//!   call's time after many calls; and where nothing is advised, refusals before probing has begun to grow.
 //! * *A trial lost by chance* does not let the rate fall to a drip: what the trial carried is a floor, which sinks
 //!   slowly until the next one.
-//! * *A trial won by chance* is found out. The higher rate has to go on paying; a limit cannot pay, since what goes through it is
-//!   its capacity. And gaps have to stay as long as before the trial. Where either fails, the rate that all this carried
-//!   is tried: at a limit refusals nearly cease, at the refuser gaps stay.
+//! * *A trial won by chance* is found out. The higher rate has to go on paying, which it cannot at a limit, since what
+//!   goes through it is its capacity; and gaps have to stay as long as before the trial. Where either fails, or cool-downs
+//!   hardly matter, the rate that went through is tried: at a limit refusals nearly cease, at the refuser gaps stay.
+//!   One that was found out makes the next trial wait for many more refusals.
 //!
 //! Once it is certain, the estimate stays where cool-downs take most of the time, which is near the best, and probing
 //! grows after a few gaps without a refusal, as when the full backend is back. Refusals that advise much shorter waits
 //! are those of a limit beside the refuser, and are followed as ever.
 
+mod certain;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use tally::Tally;
 pub(super) use tally::{Last, Pair};
@@ -43,11 +47,11 @@ const MOST_TELLING: f64 = 6.0;
 const SUSPICIOUS: f64 = 3.0;
 const MOST_SUSPICIOUS: f64 = 24.0;
 /// The share of cool-downs in the time that is odd for a limit, which advises a call's time after many calls.
-const LONG: f64 = 0.1;
-/// What any refusal counts for beside an odd one, before a trial has been lost and after.
-const ORDINARY: (f64, f64) = (0.5, 0.05);
+const LONG: f64 = 0.06;
 /// Gaps that take this many times as long as the cool-downs can be told apart.
 const TELLING_GAP: f64 = 1.4;
+/// Gaps of fewer calls than this are no gaps: calls were in flight together.
+const LEAST_GAP: f64 = 1.9;
 /// What is kept of earlier gaps when another one comes.
 const KEPT: f64 = 0.8;
 /// The log-likelihood ratio that decides a trial, and the most that one episode is taken for.
@@ -58,30 +62,10 @@ const LONGEST: f64 = 8.0;
 const SHOWN: (f64, f64) = (4.0, 1.0);
 /// A higher rate pays when it carries so many times what went through before.
 const PAYS: f64 = 1.25;
-/// How many pairs are waited for until it has to, at first, and what is kept of them when another one comes.
-const PATIENCE: f64 = 10.0;
-const REMEMBERED: f64 = 0.95;
-/// Once it is certain: how many times shorter gaps cast doubt on it, the log-likelihood ratio that does, and the most
-/// that is held against that.
-const SHORTER: f64 = 2.0;
-const DOUBTED: f64 = 5.0;
-const TRUST: f64 = 3.0;
-/// How many times longer gaps are at a limit when the rate falls to what goes through, and the log-likelihood ratio that
-/// decides between this and no change.
-const LONGER: f64 = 5.0;
-const CHECKED: f64 = 3.0;
-/// The least doubt after a trial that was won at a limit.
-const FOOLED: f64 = 8.0;
-/// Advice below this share of the usual is a limit's; so many times in a row, and there is nothing but a limit.
-const SHORT: f64 = 0.3;
-const MOST_SHORT: f64 = 10.0;
-/// Once it is certain, gaps take no longer than this share of the cool-downs; and the most that the rate grows at a time.
-const SHARE: f64 = 0.67;
-const STEP: f64 = 2.0;
+/// How many pairs are waited for until it has to, at first.
+const PATIENCE: f64 = 8.0;
 /// What is kept of the floor after a lost trial with each pair.
 const SINKS: f64 = 0.93;
-/// How fast the gap follows what is seen.
-const GAIN: f64 = 0.1;
 
 /// What a pair of anchors says of refusals of this kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +113,7 @@ pub(super) struct Independent {
     seen: Tally,
     /// The pairs of the trial; and then those since it was won, the pairs of a check left out.
     tried: Tally,
-    /// How many pairs these are, undiminished.
+    /// How many pairs the latter are, undiminished.
     count: f64,
     /// How many odd refusals there were since the last trial.
     odd: f64,
@@ -193,14 +177,16 @@ impl Independent {
     }
 
     fn suspected(&mut self, pair: &Pair) -> Verdict {
-        self.seen.add(pair, KEPT);
         self.floor *= SINKS;
-        let odd = if pair.last.is_advised {
-            (self.seen.share() / LONG).powi(2).min(1.0)
-        } else {
-            f64::from(u8::from(pair.last.is_early))
-        };
-        self.odd += odd.max(if self.doubt > 0.0 { ORDINARY.1 } else { ORDINARY.0 });
+        if !pair.last.is_advised && !pair.last.is_early {
+            (self.seen, self.odd) = (Tally::default(), 0.0);
+            return Self::no_less(self.floor, pair);
+        }
+        self.seen.add(pair, KEPT);
+        self.odd += 1.0;
+        if pair.last.is_advised && self.seen.share() < LONG {
+            return Self::no_less(self.floor, pair);
+        }
         if let Some(verdict) = self.try_faster(pair, false) {
             return verdict;
         }
@@ -208,12 +194,17 @@ impl Independent {
         // lower.
         let least = if self.doubt > 0.0 {
             self.floor
-        } else if pair.last.is_advised && self.seen.gap() >= pair.mean {
+        } else if pair.last.is_advised && self.seen.gap() >= LEAST_GAP * pair.mean {
             self.seen.gap() * self.seen.pairs / (TELLING_GAP * self.seen.closed).max(f64::MIN_POSITIVE)
         } else {
             0.0
         };
-        Verdict::AtLeast(least.min(pair.rate))
+        Self::no_less(least, pair)
+    }
+
+    /// The estimate follows the anchors, down to `least`.
+    fn no_less(least: f64, pair: &Pair) -> Verdict {
+        if least > 0.0 { Verdict::AtLeast(least.min(pair.rate)) } else { Verdict::Limit }
     }
 
     /// Tries a higher rate, if it is time to and if that will tell anything.
@@ -226,7 +217,7 @@ impl Independent {
         // At a limit the shorter cool-downs are, the less it takes to make gaps that are so many times shorter.
         let enough = 1.0 / (1.0 - MOST_TELLING * self.seen.share()).max(f64::MIN_POSITIVE);
         let faster = enough.clamp(FASTER.0, FASTER.1) * pair.rate;
-        if gap < pair.mean || gap < TELLING * self.seen.gap_at_limit(capacity, faster) {
+        if gap < LEAST_GAP * pair.mean || gap < TELLING * self.seen.gap_at_limit(capacity, faster) {
             return None;
         }
         (self.gap, self.ratio, self.tried, self.count) = (gap, 0.0, Tally::default(), 0.0);
@@ -267,68 +258,5 @@ impl Independent {
             _ if self.seen.pairs > 0.0 => Verdict::Keep,
             _ => Verdict::Set(slower),
         }
-    }
-
-    fn certain(&mut self, pair: &Pair) -> Verdict {
-        // A limit as well: it advises its own waits, and its anchors are worth following.
-        if pair.last.is_advised && pair.last.wait < SHORT * self.seen.closed / self.seen.pairs {
-            self.short += 1.0;
-            return if self.short >= MOST_SHORT {
-                Verdict::Set(self.forget(self.doubt))
-            } else {
-                Verdict::Limit
-            };
-        }
-        self.short = 0.0;
-        self.seen.add(pair, KEPT);
-        self.tried.add(pair, REMEMBERED);
-        self.count += 1.0;
-        self.odd += 1.0;
-        self.gap += GAIN * (pair.cost / pair.refusals - self.gap);
-        self.ratio += pair.refusals * SHORTER.ln() - pair.cost * (SHORTER - 1.0) / self.usual;
-        self.ratio = self.ratio.max(-TRUST);
-
-        let carried = self.tried.throughput();
-        if self.ratio > DOUBTED || self.count >= self.patience && carried < PAYS * self.before {
-            self.ratio = 0.0;
-            self.phase = Phase::Check { faster: pair.rate };
-            return Verdict::Set(carried.max(self.before));
-        }
-        if !pair.last.is_advised
-            && let Some(verdict) = self.try_faster(pair, true)
-        {
-            return verdict;
-        }
-        let enough = self.gap * self.seen.pairs / (SHARE * self.seen.closed).max(f64::MIN_POSITIVE);
-        // Where callers do not come as fast as they may, or gaps become shorter, there is no use in more.
-        if pair.rate < enough && 2.0 * self.seen.pace() > pair.rate && self.ratio <= 0.0 {
-            Verdict::Set(enough.min(STEP * pair.rate))
-        } else {
-            Verdict::Keep
-        }
-    }
-
-    fn checked(&mut self, pair: &Pair, faster: f64) -> Verdict {
-        // Refusals of one moment have one cause here, or a herd would tell against a limit.
-        let gap = (self.tried.cost / self.tried.pairs).max(0.1 * pair.mean);
-        self.ratio += pair.cost / gap * (1.0 - 1.0 / LONGER) - LONGER.ln();
-        if self.ratio > CHECKED {
-            self.forget(self.doubt.max(0.5 * FOOLED));
-            return Verdict::Limit;
-        }
-        if self.ratio < -CHECKED {
-            self.phase = Phase::Certain;
-            self.patience *= 2.0;
-            (self.ratio, self.tried, self.count) = (0.0, Tally::default(), 0.0);
-            return Verdict::Set(faster);
-        }
-        Verdict::Keep
-    }
-
-    /// It was a limit; returns what it carries.
-    fn forget(&mut self, doubt: f64) -> f64 {
-        let floor = self.tried.throughput().max(self.before);
-        *self = Self { doubt: 2.0 * doubt.max(1.0), floor, ..Self::default() };
-        floor
     }
 }

@@ -85,7 +85,7 @@ impl Pacer {
         self.gated = 0.0;
         self.probing = 0.0;
         // There is no limit to keep clear of where calls are refused whatever their rate is.
-        let margin = if self.independent.is_certain() {
+        let margin = if self.independent.is_fast() {
             MARGIN.0
         } else {
             self.margin(self.episode.saturating_sub(1), capacity)
