@@ -44,10 +44,10 @@ const TELLING: f64 = 2.0;
 /// The most that is made of that: gaps at a limit vary too.
 const MOST_TELLING: f64 = 6.0;
 /// Odd refusals that the first trial needs, and the most that failed trials make of it.
-const SUSPICIOUS: f64 = 3.0;
+const SUSPICIOUS: f64 = 4.0;
 const MOST_SUSPICIOUS: f64 = 24.0;
 /// The share of cool-downs in the time that is odd for a limit, which advises a call's time after many calls.
-const LONG: f64 = 0.06;
+const LONG: f64 = 0.07;
 /// Gaps that take this many times as long as the cool-downs can be told apart.
 const TELLING_GAP: f64 = 1.4;
 /// Gaps of fewer calls than this are no gaps: calls were in flight together.

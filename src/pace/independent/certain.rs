@@ -5,7 +5,7 @@ use super::{Independent, KEPT, PAYS, Phase, Verdict};
 
 /// What is kept of the pairs since the trial when another one comes.
 const REMEMBERED: f64 = 0.95;
-/// Below this share of cool-downs in the time there is hardly anything to lose by a lower rate.
+/// Below this share of advised cool-downs in the time there is hardly anything to lose by a lower rate.
 const HARDLY: f64 = 0.15;
 /// How many times shorter gaps cast doubt on the kind, the log-likelihood ratio that does, and the most that is held
 /// against that.
@@ -49,7 +49,8 @@ impl Independent {
 
         let carried = self.tried.throughput();
         if self.ratio > DOUBTED
-            || self.count >= self.patience && (self.seen.share() < HARDLY || carried < PAYS * self.before)
+            || self.count >= self.patience
+                && (pair.last.is_advised && self.seen.share() < HARDLY || carried < PAYS * self.before)
         {
             self.ratio = 0.0;
             self.phase = Phase::Check { faster: pair.rate };

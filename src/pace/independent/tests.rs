@@ -54,7 +54,7 @@ fn a_limit_is_never_taken_for_anything_else_and_trials_are_few() {
             assert!(!course.kind.is_certain(), "up to {most}");
             tried += u32::from(course.is_on_trial());
         }
-        // Nine end a trial, and 24 come before the next; before the first ones 3, 6 and 12.
+        // Nine end a trial, and 24 come before the next; before the first ones 4, 8 and 16.
         assert!((1..=300).contains(&tried), "up to {most}: {tried} of 1000 refusals were those of trials");
     }
 }
