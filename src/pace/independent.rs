@@ -22,6 +22,7 @@
 //! * *A trial won by chance* is found out. The higher rate has to go on paying, which it cannot at a limit, since what
 //!   goes through it is its capacity; and gaps have to stay as long as before the trial. Where either fails, or cool-downs
 //!   hardly matter, the rate that went through is tried: at a limit refusals nearly cease, at the refuser gaps stay.
+//!   The same is done from time to time without a cause, at twice the distance each time that it was in vain.
 //!   One that was found out makes the next trial wait for many more refusals.
 //!
 //! Once it is certain, the estimate stays where cool-downs take most of the time, which is near the best, and probing

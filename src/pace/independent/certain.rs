@@ -7,6 +7,9 @@ use super::{Independent, KEPT, PAYS, Phase, Verdict};
 const REMEMBERED: f64 = 0.95;
 /// Below this share of advised cool-downs in the time there is hardly anything to lose by a lower rate.
 const HARDLY: f64 = 0.15;
+/// After so many times the patience it is looked at again whatever it seems, for what went through before the trial may
+/// have been too little by chance.
+const SOMETIME: f64 = 4.0;
 /// How many times shorter gaps cast doubt on the kind, the log-likelihood ratio that does, and the most that is held
 /// against that.
 const SHORTER: f64 = 2.0;
@@ -48,9 +51,10 @@ impl Independent {
         self.ratio = self.ratio.max(-TRUST);
 
         let carried = self.tried.throughput();
+        let does_not_pay = pair.last.is_advised && self.seen.share() < HARDLY || carried < PAYS * self.before;
         if self.ratio > DOUBTED
-            || self.count >= self.patience
-                && (pair.last.is_advised && self.seen.share() < HARDLY || carried < PAYS * self.before)
+            || self.count >= self.patience && does_not_pay
+            || self.count >= SOMETIME * self.patience
         {
             self.ratio = 0.0;
             self.phase = Phase::Check { faster: pair.rate };
