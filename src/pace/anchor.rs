@@ -78,6 +78,9 @@ pub(crate) struct Pacer {
     gated: f64,
     /// Seconds during which calls could have been sent and were not, since the last anchor.
     idle: f64,
+    /// Seconds of cool-downs since the last anchor, and the end of the last of them.
+    closed: f64,
+    admits: f64,
     /// The cost sent (S) and refused (F) ever.
     sent: f64,
     refused: f64,
@@ -210,7 +213,7 @@ impl Pacer {
         let least = PROBING * (PROBING_RATE / per_second).sqrt().clamp(0.1, 4.0);
         let margin = self.margin(self.episode, capacity) / least;
         // Where calls are refused whatever their rate is, a few gaps without a refusal show that this has ended.
-        let unit = self.independent.gap().map_or(margin, |gap| margin.min(gap / capacity));
+        let unit = self.independent.gap().map_or(margin, |gap| margin.min((gap / capacity).max(MARGIN.0)));
         (least, if self.proven.is_far_above(capacity) { unit / HASTE } else { unit })
     }
 

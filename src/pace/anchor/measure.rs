@@ -1,6 +1,6 @@
 //! What two anchors together say of the capacity.
 
-use super::super::independent::{Pair, Verdict};
+use super::super::independent::{Last, Pair, Verdict};
 use super::{Anchor, Pacer};
 
 /// So many refusals are enough to judge a rate that is on trial.
@@ -11,18 +11,22 @@ const SHORTEST_SPAN: f64 = 0.01;
 const MEMORY: f64 = 10.0;
 
 impl Pacer {
-    /// Takes a new anchor, of a refusal that advised `wait`, and what it says of the capacity together with the last one.
-    pub(super) fn measure(&mut self, new: Anchor, wait: f64, is_advised: bool, is_early: bool) {
+    /// Takes the anchor `new` of a refusal, and what it says of the capacity together with the last one.
+    pub(super) fn measure(&mut self, new: Anchor, refusal: Last) {
         let Some(last) = self.anchor else {
             self.anchor = Some(new);
             self.idle = 0.0;
+            self.closed = 0.0;
+            self.admits = new.admits;
             return;
         };
+        self.closed += refusal.wait.min((new.admits - self.admits).max(0.0));
+        self.admits = new.admits.max(self.admits);
         let span = new.admits - last.admits;
         let cost = new.admitted - last.admitted;
         let refused = (new.refused - last.refused).max(0.0);
         // A rate that is on trial must not do harm for long, nor wait for a call to be admitted.
-        let on_trial = !self.independent.is_limit() && refused >= TOO_MANY * self.mean;
+        let on_trial = self.independent.is_fast() && refused >= TOO_MANY * self.mean;
         let enough = span >= 1.0 || self.provisional && span >= 0.25 && cost >= 8.0 * self.mean;
         if !(on_trial || enough && cost > 0.0) {
             return;
@@ -35,11 +39,13 @@ impl Pacer {
         let verdict = match self.capacity {
             Some(rate) if self.idle <= 0.5 * span || !self.independent.is_limit() => {
                 let refusals = refused / self.mean;
-                let pair = Pair { cost, refusals, span, wait, is_advised, rate, mean: self.mean, is_early };
+                let closed = self.closed.min(span);
+                let pair = Pair { cost, refusals, span, closed, rate, mean: self.mean, last: refusal };
                 self.independent.pair(&pair)
             }
             _ => Verdict::Limit,
         };
+        self.closed = 0.0;
         let capacity = match self.capacity.filter(|_| !self.provisional) {
             // A server may charge for what it refuses; then the span is longer than what was admitted explains. After
             // a herd of refusals the estimate errs upwards, where the next refusal mends it soon, and stays open.

@@ -1,5 +1,6 @@
 //! What a refusal does to the pace: the new anchor, and when the next call may go.
 
+use super::super::independent::Last;
 use super::{Anchor, LARGEST, MARGIN, PATIENCE, Pacer, SLOWEST, bounded, gathering};
 
 /// Backoff where a refusal advises nothing: the first wait without an estimate, and the longest.
@@ -66,12 +67,9 @@ impl Pacer {
 
         let admits = seen.sent_at + wait - gathering(seen.cost, seen.header_rate);
         let admitted = (seen.sent_before - self.refused).max(0.0);
-        self.measure(
-            Anchor { admits, admitted, refused: self.refused },
-            wait,
-            seen.advice.is_some(),
-            is_early,
-        );
+        let last =
+            Last { wait, is_advised: seen.advice.is_some(), is_early, sent_at: seen.sent_at, now: seen.now };
+        self.measure(Anchor { admits, admitted, refused: self.refused }, last);
         let estimate = self.capacity.unwrap_or_else(|| {
             self.provisional = true;
             self.guess.begin(seen.now);
@@ -87,7 +85,7 @@ impl Pacer {
         self.gated = 0.0;
         self.probing = 0.0;
         // There is no limit to keep clear of where calls are refused whatever their rate is.
-        let margin = if self.independent.is_certain() {
+        let margin = if self.independent.is_fast() {
             MARGIN.0
         } else {
             self.margin(self.episode.saturating_sub(1), capacity)
