@@ -9,7 +9,7 @@ const REMEMBERED: f64 = 0.95;
 const HARDLY: f64 = 0.15;
 /// After so many times the patience it is looked at again whatever it seems, for what went through before the trial may
 /// have been too little by chance.
-const SOMETIME: f64 = 4.0;
+const SOMETIME: f64 = 8.0;
 /// How many times shorter gaps cast doubt on the kind, the log-likelihood ratio that does, and the most that is held
 /// against that.
 const SHORTER: f64 = 2.0;
