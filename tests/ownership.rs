@@ -10,7 +10,8 @@ use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_admission::policy::RetryOwnership;
 use reqwest_admission::{
-    Admission, AdmissionClient, AdmissionPolicy, CallReport, ConflictKind, LatencyBudget, RetryConflict, SpillOver,
+    Admission, AdmissionClient, AdmissionPolicy, CallReport, ConflictKind, LatencyBudget, RetryConflict,
+    SpillOver,
 };
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next};
 use support::{Answer, Origin, ms};
