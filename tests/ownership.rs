@@ -8,7 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
-use reqwest_admission::{Admission, CallReport, ConflictKind, LatencyBudget, RetryConflict, SpillOver};
+use reqwest_admission::policy::RetryOwnership;
+use reqwest_admission::{
+    Admission, AdmissionClient, AdmissionPolicy, CallReport, ConflictKind, LatencyBudget, RetryConflict,
+    SpillOver,
+};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next};
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
@@ -109,4 +113,55 @@ async fn the_report_that_an_error_leaves_behind_knows_of_a_second_owner_in_copie
     let report = extensions.get::<CallReport>().unwrap();
     let conflicts: Vec<_> = report.conflicts().iter().map(RetryConflict::kind).collect();
     assert_eq!((conflicts, report.attempts()), (vec![ConflictKind::NestedAdmission], 1));
+}
+
+/// Sends everything on with a client of its own.
+struct Forwards(ClientWithMiddleware);
+
+#[async_trait]
+impl Middleware for Forwards {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        _: Next<'_>,
+    ) -> Result<Response, Error> {
+        self.0.execute_with_extensions(request, extensions).await
+    }
+}
+
+/// Sends everything twice.
+struct Twice;
+
+#[async_trait]
+impl Middleware for Twice {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response, Error> {
+        let first = request.try_clone().unwrap();
+        let _ = next.clone().run(first, extensions).await;
+        next.run(request, extensions).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_guard_sees_inside_of_a_second_owner_is_in_the_report_of_the_call() {
+    let policy = || {
+        let policy = AdmissionPolicy::builder().retry_ownership(RetryOwnership::Report);
+        policy.max_attempts(1).build().unwrap()
+    };
+    let inner = AdmissionClient::builder(reqwest::Client::builder()).policy(policy());
+    let inner = inner.with(Twice).build().unwrap();
+    let outer = Admission::builder().policy(policy()).build().unwrap();
+    let client = ClientBuilder::new(reqwest::Client::new()).with(outer).with(Forwards(inner)).build();
+    let mut extensions = Extensions::new();
+    // Nobody can be reached there.
+    let request = client.get("http://127.0.0.1:0/").build().unwrap();
+    assert!(client.execute_with_extensions(request, &mut extensions).await.is_err());
+    let report = extensions.get::<CallReport>().unwrap();
+    let conflicts: Vec<_> = report.conflicts().iter().map(RetryConflict::kind).collect();
+    assert_eq!(conflicts, vec![ConflictKind::NestedAdmission, ConflictKind::RepeatedAttempt]);
 }

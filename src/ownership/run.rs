@@ -104,6 +104,8 @@ impl Run {
             // What this one does is not to be mixed up with what the outer one knows.
             let run = Self { call: CallReport::new() };
             let report = brought.unwrap_or(outer);
+            // The guard knows the run alone, whose own report nobody sees.
+            report.leave_in(extensions);
             let conflict = Some(RetryConflict::new(ConflictKind::NestedAdmission));
             return Entered { run, report, deadline, attempts: 0, conflict };
         }

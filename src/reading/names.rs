@@ -138,7 +138,7 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
             key = key.wrapping_add(hash(text));
             if matches!(*word, Word::Other | Word::Elsewhere | Word::Family) {
                 // An API token is a credential, whose requests are counted.
-                if previous != b"api" {
+                if (previous, *text) != (b"api", b"token") {
                     bag.note(text);
                 }
                 window = window_of(previous, text).or(window);
@@ -158,9 +158,11 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
     })
 }
 
-/// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`.
+/// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`. A preset
+/// is no reset.
 fn compound(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let head = match text {
+        b"preset" => b"",
         [head @ .., b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g']
         | [head @ .., b'r', b'e', b's', b'e', b't']
         | [head @ .., b'l', b'i', b'm', b'i', b't'] => head,

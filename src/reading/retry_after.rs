@@ -38,6 +38,8 @@ fn place(name: &str) -> Option<(Place, BareUnit)> {
         "retry-after" => (Place::RetryAfter, BareUnit::Seconds),
         "retry-after-ms" => (Place::Millis, BareUnit::Milliseconds),
         "x-ms-retry-after-ms" => (Place::MsMillis, BareUnit::Milliseconds),
+        // What AWS's API Gateway renames is the field of the service behind it.
+        "x-amzn-remapped-retry-after" => (Place::Other, BareUnit::Seconds),
         // Milliseconds, as AWS's own SDKs read it:
         // https://docs.rs/aws-runtime/latest/aws_runtime/retries/classifiers/struct.AwsErrorCodeClassifier.html
         _ if name.starts_with("x-amz") && name.ends_with("-retry-after") => {
@@ -186,6 +188,11 @@ mod tests {
         assert_eq!(
             choose(&[("x-amz-retry-after", "1500"), ("retry-after", "2")]),
             chosen(1500, "x-amz-retry-after")
+        );
+        assert_eq!(
+            choose(&[("x-amzn-remapped-retry-after", "30")]),
+            chosen(30_000, "x-amzn-remapped-retry-after"),
+            "a gateway's name for the field of the service behind it"
         );
         assert_eq!(choose(&[("x-retry-in", "3.2s")]), chosen(3200, "x-retry-in"));
         assert_eq!(choose(&[("x-app-retry-after-ms", "5")]), chosen(5, "x-app-retry-after-ms"));

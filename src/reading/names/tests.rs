@@ -189,6 +189,31 @@ fn a_time_that_remains_is_no_count_and_an_api_token_no_unit() {
 }
 
 #[test]
+fn what_else_is_said_of_an_api_is_its_unit() {
+    for (name, unit) in [
+        ("x-api-requests-remaining", QuotaUnit::Requests),
+        ("x-ratelimit-api-calls-remaining", QuotaUnit::Requests),
+        ("x-ratelimit-api-concurrent-remaining", QuotaUnit::Concurrency),
+        ("x-ratelimit-api-credits-remaining", QuotaUnit::Quota),
+        ("x-ratelimit-remaining-api-input-tokens", QuotaUnit::InputTokens),
+        ("x-ratelimit-api-tokens-remaining", QuotaUnit::Tokens),
+    ] {
+        let field = read(name);
+        assert_eq!((field.unit, field.unit_named), (unit, true), "{name}");
+    }
+    assert!(!read("x-rate-limit-api-token-remaining").unit_named);
+}
+
+#[test]
+fn a_word_that_only_ends_like_a_part_is_none() {
+    for name in ["x-ratelimit-preset", "x-limits-preset", "x-remaining-presets"] {
+        assert!(field_name(name).is_none_or(|field| field.part != Part::Reset), "{name}");
+    }
+    assert_eq!(read("x-ratelimit-preset-remaining").part, Part::Remaining);
+    assert_eq!(read("x-ratelimit-userreset").part, Part::Reset);
+}
+
+#[test]
 fn names_that_are_told_at_once() {
     for name in ["x-ratelimit-used", "x-ratelimit-resource", "x-ratelimit-bucket"] {
         assert!(matches!(Kind::of(name.as_bytes()), Kind::Silent), "{name}");
