@@ -142,6 +142,9 @@ fn codes() {
     assert!(!terminal("dashscope", &quota("Allocated quota exceeded, please increase your quota limit.")));
     assert!(terminal("dashscope", &quota("Free allocated quota exceeded.")));
     assert!(terminal("openai", &quota("Allocated quota exceeded, please increase your quota limit.")));
+    let throttle = quota("Requests have exceeded call rate limit. Please retry after 6 seconds.");
+    assert!(!terminal("azure-openai", &throttle) && terminal("openai", &throttle));
+    assert!(terminal("azure-openai", &quota("You exceeded your current quota.")));
     assert!(terminal("aws-bedrock", r#"{"message":"Too many tokens per day, please wait"}"#));
     assert!(!terminal("openai", r#"{"error":{"message":"Too many tokens per day, please wait"}}"#));
 }

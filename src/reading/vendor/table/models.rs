@@ -62,6 +62,8 @@ pub(super) static ROWS: &[Profile] = &[
             "services.ai.azure.com",
             "models.ai.azure.com",
         ],
+        // A short throttle comes under the code of a quota as well; its message says so.
+        passing_phrases: &["retry after"],
         too_large_phrases: TOO_LARGE,
         units_by_phrase: CATALOGUE_UNITS,
         bare_reset: BareReset::ByRenewalPeriod,
