@@ -43,6 +43,7 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     clock.all_are_noted();
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
+    reading.proxy_attempts = marks.proxy_attempts();
     let accepted = status.as_u16() < 400;
     reading.exhausted = fields.buckets.state_limits(accepted, profile, &clock, &mut reading.limits);
     if profile.inspects_body_of(status) {

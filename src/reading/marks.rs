@@ -1,6 +1,6 @@
-//! What a response is known by afterwards: its request id, the marks of a native spill-over.
+//! What a response is known by afterwards: its request id, the marks of a native spill-over, the attempts of a proxy.
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::NativeSpillOver;
 
@@ -27,15 +27,34 @@ fn rank_of_id(name: &[u8]) -> Option<u8> {
     })
 }
 
-/// The request ids of one response, of which the most preferred counts.
+/// Envoy's count of the times that it has sent the request.
+static PROXY_ATTEMPTS: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
+
+/// How often a proxy says that it has sent the request, the first time included.
+pub(crate) fn proxy_attempts(headers: &HeaderMap) -> Option<u32> {
+    headers.get(&PROXY_ATTEMPTS).and_then(number)
+}
+
+/// A small number that stands alone in a field.
+pub(crate) fn number(value: &HeaderValue) -> Option<u32> {
+    value.to_str().ok()?.trim().parse().ok()
+}
+
+/// The request ids of one response, of which the most preferred counts, and what a proxy says.
 #[derive(Debug, Default)]
 pub(super) struct Marks<'h> {
     request_id: Option<(u8, &'h HeaderValue)>,
+    proxy_attempts: Option<&'h HeaderValue>,
 }
 
 impl<'h> Marks<'h> {
     pub(super) fn request_id(&self) -> Option<&'h HeaderValue> {
         self.request_id.map(|(_, id)| id)
+    }
+
+    /// The same as [`proxy_attempts`].
+    pub(super) fn proxy_attempts(&self) -> Option<u32> {
+        self.proxy_attempts.and_then(number)
     }
 
     /// Takes in a field whose name may be one of these.
@@ -48,6 +67,8 @@ impl<'h> Marks<'h> {
     ) {
         if name.starts_with("x-ms-") {
             note_spill_over(name, value, native_spill_over);
+        } else if name == PROXY_ATTEMPTS.as_str() {
+            self.proxy_attempts.get_or_insert(value);
         }
         self.note_request_id(name, value);
     }

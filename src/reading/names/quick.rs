@@ -13,7 +13,7 @@ pub(in crate::reading) enum Kind {
     Silent,
     /// That of another rate-limit field.
     Limit,
-    /// That of a request id or of a mark of a native spill-over.
+    /// That of a request id, of a mark of a native spill-over, or of what a proxy says of itself.
     Mark,
     Other,
 }
@@ -26,6 +26,7 @@ impl Kind {
         const ANTHROPIC: u32 = u32::from_le_bytes(*b"anth");
         const RATELIMIT: u32 = u32::from_le_bytes(*b"rate");
         const X_MS: u32 = u32::from_le_bytes(*b"x-ms");
+        const X_ENVOY: u32 = u32::from_le_bytes(*b"x-en");
         const CF_RAY: u32 = u32::from_le_bytes(*b"cf-r");
         const CONTENT: u32 = u32::from_le_bytes(*b"cont");
         const SERVER: u32 = u32::from_le_bytes(*b"serv");
@@ -56,7 +57,7 @@ impl Kind {
             || start == ANTHROPIC && rest.starts_with(b"ropic-priority-")
         {
             Self::Limit
-        } else if name.ends_with(b"d") || start == X_MS || start == CF_RAY {
+        } else if name.ends_with(b"d") || matches!(start, X_MS | CF_RAY | X_ENVOY) {
             Self::Mark
         } else {
             Self::Other
