@@ -5,6 +5,7 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Response;
@@ -101,12 +102,13 @@ impl RetryConflict {
 
     /// What a request says about a layer outside, in [`STAINLESS_RETRY_COUNT`].
     pub(crate) fn announced(said: &HeaderValue) -> Option<Self> {
-        let repeats = number(said).filter(|repeats| *repeats > 0)?;
+        let repeats = number(said)?.get();
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
     /// What it says about a proxy that it has sent the request so often.
-    pub(crate) fn by_proxy(attempts: u32) -> Option<Self> {
+    pub(crate) fn by_proxy(attempts: NonZeroU32) -> Option<Self> {
+        let attempts = attempts.get();
         (attempts > 1).then(|| Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 

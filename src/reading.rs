@@ -13,6 +13,7 @@ mod types;
 mod value;
 mod vendor;
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -50,7 +51,7 @@ pub struct Reading {
     pub(crate) request_id: Option<HeaderValue>,
     pub(crate) native_spill_over: Option<NativeSpillOver>,
     /// See [`proxy_attempts`].
-    pub(crate) proxy_attempts: Option<u32>,
+    pub(crate) proxy_attempts: Option<NonZeroU32>,
 }
 
 impl Reading {

@@ -1,5 +1,6 @@
 //! One attempt: how it is sent and kept from being sent twice, and what came of it.
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Instant;
@@ -114,7 +115,7 @@ impl LogicalCall<'_> {
         }))
     }
 
-    pub(super) fn note_proxy(&self, attempts: Option<u32>) {
+    pub(super) fn note_proxy(&self, attempts: Option<NonZeroU32>) {
         if let Some(conflict) = attempts.and_then(RetryConflict::by_proxy) {
             self.shared.conflict(conflict, &self.report);
         }

@@ -36,14 +36,13 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
             Kind::Structured => fields.note_structured(name, value, &clock),
             Kind::Silent if value.len() < Buckets::SHORTEST_SPECIAL => {}
             Kind::Limit | Kind::Silent => fields.note_limit(name, value, &clock),
-            Kind::Mark => marks.note(name.as_str(), value, &mut reading.native_spill_over),
+            Kind::Mark => marks.note(name.as_str(), value, reading),
             Kind::Other => {}
         }
     }
     clock.all_are_noted();
     fields.policies.complete(&mut fields.buckets);
     reading.request_id = marks.request_id().cloned();
-    reading.proxy_attempts = marks.proxy_attempts();
     let accepted = status.as_u16() < 400;
     reading.exhausted = fields.buckets.state_limits(accepted, profile, &clock, &mut reading.limits);
     if profile.inspects_body_of(status) {
