@@ -44,10 +44,16 @@ impl State {
     }
 
     /// Lets go everybody who may, and sees to it that somebody holds the timer for the next.
+    #[inline]
     pub(crate) fn pump(&mut self, now: Instant, wakers: &mut Wakers) {
-        if self.has_nobody_waiting() {
-            return;
+        if !self.has_nobody_waiting() {
+            self.let_go(now, wakers);
         }
+    }
+
+    /// The same where somebody waits.
+    #[inline(never)]
+    fn let_go(&mut self, now: Instant, wakers: &mut Wakers) {
         let (release, holder) = loop {
             let heads = self.queue.heads(now);
             let first = match next_release(&mut self.pace, &heads, now) {
