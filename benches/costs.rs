@@ -100,8 +100,17 @@ fn refusal_with_the_exact_wait(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = [0, 1_000])]
 fn dropped_ticket(bencher: Bencher<'_, '_>, others: usize) {
     let Some((gate, scope)) = shut() else { return };
-    let waiting: Vec<_> = (0..others).map(|_| ticket(&gate, &scope)).collect();
-    bencher.with_inputs(|| ticket(&gate, &scope)).bench_local_values(drop);
+    let waiting: Vec<_> = (0..others).map(|_| ticket(&gate, &scope, Priority::Normal)).collect();
+    bencher.with_inputs(|| ticket(&gate, &scope, Priority::Normal)).bench_local_values(drop);
+    drop(waiting);
+}
+
+/// The same of one that is served before those others, who are looked at then.
+#[divan::bench(args = [1, 1_000])]
+fn dropped_first_ticket(bencher: Bencher<'_, '_>, others: usize) {
+    let Some((gate, scope)) = shut() else { return };
+    let waiting: Vec<_> = (0..others).map(|_| ticket(&gate, &scope, Priority::Normal)).collect();
+    bencher.with_inputs(|| ticket(&gate, &scope, Priority::High)).bench_local_values(drop);
     drop(waiting);
 }
 
@@ -114,7 +123,8 @@ fn parked_waiters(bencher: Bencher<'_, '_>) {
         .counter(ItemsCount::new(WAITERS))
         .with_inputs(|| {
             let Some((gate, scope)) = shut() else { return Vec::new() };
-            let waiting: Vec<_> = (0..WAITERS).filter_map(|_| ticket(&gate, &scope)).collect();
+            let waiting: Vec<_> =
+                (0..WAITERS).filter_map(|_| ticket(&gate, &scope, Priority::Normal)).collect();
             let _ = gate.set_limits(&scope, Limits::new(), Instant::now());
             waiting
         })
@@ -141,8 +151,8 @@ fn shut() -> Option<(Gate, ScopeKey)> {
     Some((gate, scope))
 }
 
-fn ticket(gate: &Gate, scope: &ScopeKey) -> Option<Ticket> {
-    match gate.reserve(scope, Cost::request(), Priority::Normal, None, Instant::now()) {
+fn ticket(gate: &Gate, scope: &ScopeKey, class: Priority) -> Option<Ticket> {
+    match gate.reserve(scope, Cost::request(), class, None, Instant::now()) {
         Reserve::Queued(ticket) => Some(ticket),
         Reserve::Granted(_) | Reserve::Refused(_) => None,
     }

@@ -26,7 +26,7 @@ use responses::RESPONSES;
 use stack::{STACKS, Stack};
 
 /// Parts that are counted by themselves.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "read a 200",
     "read a 200: anthropic",
     "read a 200: github",
@@ -36,6 +36,7 @@ const PARTS: [&str; 9] = [
     "decide a 429",
     "reserve + settle",
     "refusal",
+    "queue and drop the first",
 ];
 
 fn main() -> Result<()> {
@@ -67,6 +68,7 @@ fn run(case: &str, rounds: u32) -> Result<()> {
         "decide a 429" => decision(rounds),
         "reserve + settle" => reserving(rounds)?,
         "refusal" => refusal(rounds)?,
+        "queue and drop the first" => dropping(rounds)?,
         case if case.starts_with("read a 200: ") => {
             reading(case.trim_start_matches("read a 200: "), rounds)?;
         }
@@ -115,15 +117,32 @@ fn reserving(rounds: u32) -> Result<()> {
     Ok(())
 }
 
+/// The first of a queue leaves it, and whoever comes after it is looked at.
+fn dropping(rounds: u32) -> Result<()> {
+    let (gate, scope, now) = shut()?;
+    let waiting = [Priority::Normal; 2].map(|class| gate.reserve(&scope, Cost::request(), class, None, now));
+    for _ in 0..rounds {
+        drop(black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::High, None, now)));
+    }
+    drop(waiting);
+    Ok(())
+}
+
 fn refusal(rounds: u32) -> Result<()> {
+    let (gate, scope, now) = shut()?;
+    for _ in 0..rounds {
+        drop(black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::Normal, Some(now), now)));
+    }
+    Ok(())
+}
+
+/// A gate whose one call a minute is gone.
+fn shut() -> Result<(Gate, ScopeKey, Instant)> {
     let gate = Gate::builder().limits(Limits::new().requests_per_minute(1)).build()?;
     let scope = ScopeKey::new("https://api.example.com").credential(b"secret");
     let now = Instant::now();
     if let Reserve::Granted(mut permit) = gate.reserve(&scope, Cost::request(), Priority::Normal, None, now) {
         permit.sent(now);
     }
-    for _ in 0..rounds {
-        drop(black_box(gate.reserve(black_box(&scope), Cost::request(), Priority::Normal, Some(now), now)));
-    }
-    Ok(())
+    Ok((gate, scope, now))
 }

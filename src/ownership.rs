@@ -5,12 +5,14 @@
 //! attempt, so that nothing below can send it twice.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Response;
 use reqwest_middleware::Error;
 
 use crate::error_chain;
+use crate::reading::number;
 
 mod guard;
 mod run;
@@ -100,14 +102,14 @@ impl RetryConflict {
 
     /// What a request says about a layer outside, in [`STAINLESS_RETRY_COUNT`].
     pub(crate) fn announced(said: &HeaderValue) -> Option<Self> {
-        let repeats = number(said).filter(|repeats| *repeats > 0)?;
+        let repeats = number(said)?.get();
         Some(Self { count: Some(repeats.saturating_add(1)), ..Self::new(ConflictKind::AnnouncedRepeat) })
     }
 
-    /// What the headers of a response say about a proxy.
-    pub(crate) fn by_proxy(headers: &HeaderMap) -> Option<Self> {
-        let attempts = number(headers.get(&ENVOY_ATTEMPT_COUNT)?).filter(|attempts| *attempts > 1)?;
-        Some(Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
+    /// What it says about a proxy that it has sent the request so often.
+    pub(crate) fn by_proxy(attempts: NonZeroU32) -> Option<Self> {
+        let attempts = attempts.get();
+        (attempts > 1).then(|| Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
     /// The conflict in the outcome of `send()`, if there is one.
@@ -124,11 +126,6 @@ impl RetryConflict {
 }
 
 pub(crate) static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
-static ENVOY_ATTEMPT_COUNT: HeaderName = HeaderName::from_static("x-envoy-attempt-count");
-
-fn number(value: &HeaderValue) -> Option<u32> {
-    value.to_str().ok()?.trim().parse().ok()
-}
 
 /// The first header of each name: to look once at the few of a request is less work than to hash the names.
 pub(crate) fn find<'h, const N: usize>(

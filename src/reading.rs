@@ -13,10 +13,12 @@ mod types;
 mod value;
 mod vendor;
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+pub(crate) use marks::{number, proxy_attempts};
 use types::Limits;
 pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
 pub use vendor::Profile;
@@ -48,6 +50,8 @@ pub struct Reading {
     pub(crate) backoff_floor: Option<Duration>,
     pub(crate) request_id: Option<HeaderValue>,
     pub(crate) native_spill_over: Option<NativeSpillOver>,
+    /// See [`proxy_attempts`].
+    pub(crate) proxy_attempts: Option<NonZeroU32>,
 }
 
 impl Reading {
@@ -85,6 +89,7 @@ impl Reading {
             backoff_floor: None,
             request_id: None,
             native_spill_over: None,
+            proxy_attempts: None,
         };
         compose::read(profile, headers, body, &mut reading);
         reading

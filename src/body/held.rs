@@ -28,12 +28,14 @@ pub(crate) fn hold<H: Held>(response: Response, mut held: H) -> Response {
         held.end(true);
         return assemble(head, url, body);
     }
-    assemble(head, url, Body::wrap(HoldingBody { body, held: Some(held) }))
+    assemble(head, url, Body::wrap(HoldingBody { body, held: Some(held), is_over: false }))
 }
 
 struct HoldingBody<H> {
     body: Body,
     held: Option<H>,
+    /// Whether nothing more will come. Whoever asks again, as most do, need not go through all layers.
+    is_over: bool,
 }
 
 impl<H: Held> HoldingBody<H> {
@@ -52,6 +54,9 @@ impl<H: Held> http_body::Body for HoldingBody<H> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, reqwest::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         match &frame {
             Some(Ok(frame)) => {
@@ -60,6 +65,7 @@ impl<H: Held> http_body::Body for HoldingBody<H> {
                 }
                 // A reader that knows the length stops here and never asks for the end.
                 if self.body.is_end_stream() {
+                    self.is_over = true;
                     self.end(true);
                 }
             }

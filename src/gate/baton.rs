@@ -4,9 +4,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::cell::{Outcome, Wakers};
-use super::queue::{Number, Priority};
+use super::queue::{Heads, Number, Priority, next_ageing};
 use super::state::State;
-use crate::pace::{Amounts, WaitCause};
+use crate::pace::{Amounts, Pace, WaitCause};
 
 /// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
 /// and not polled, as behind a `select!` or in a buffer of futures.
@@ -22,12 +22,13 @@ impl State {
         now: Instant,
     ) -> Option<Instant> {
         let deadline = self.queue.park(class, number, waker)?.deadline;
-        if self.queue.baton(now).is_none_or(|(_, holder)| holder != number) {
+        let heads = self.queue.heads(now);
+        if self.queue.baton(&heads).is_none_or(|(_, holder)| holder != number) {
             let release = self.baton.and_then(|(_, set)| set);
             let missed = release.and_then(|release| release.max(now).checked_add(MISSED));
             return earliest(missed, deadline);
         }
-        let release = self.next_release(now).err().flatten();
+        let release = next_release(&mut self.pace, &heads, now).err().flatten();
         self.baton = Some((number, release));
         earliest(release, deadline)
     }
@@ -43,22 +44,30 @@ impl State {
     }
 
     /// Lets go everybody who may, and sees to it that somebody holds the timer for the next.
+    #[inline]
     pub(crate) fn pump(&mut self, now: Instant, wakers: &mut Wakers) {
-        if self.has_nobody_waiting() {
-            return;
+        if !self.has_nobody_waiting() {
+            self.let_go(now, wakers);
         }
-        let release = loop {
-            match self.next_release(now) {
-                Ok((class, number)) => {
-                    let Some(waiter) = self.queue.remove(class, number) else { break None };
-                    let sent = self.pace.send_demand(&waiter.demand, now);
-                    self.outcomes.insert(number, Outcome::Granted(sent));
-                    wakers.call(waiter.waker);
-                }
-                Err(release) => break release,
-            }
+    }
+
+    /// The same where somebody waits.
+    #[inline(never)]
+    fn let_go(&mut self, now: Instant, wakers: &mut Wakers) {
+        let (release, holder) = loop {
+            let heads = self.queue.heads(now);
+            let first = match next_release(&mut self.pace, &heads, now) {
+                Ok(first) => first,
+                Err(release) => break (release, self.queue.baton(&heads)),
+            };
+            drop(heads);
+            let (class, number) = first;
+            let Some(waiter) = self.queue.remove(class, number) else { break (None, None) };
+            let sent = self.pace.send_demand(&waiter.demand, now);
+            self.outcomes.insert(number, Outcome::Granted(sent));
+            wakers.call(waiter.waker);
         };
-        let Some((class, number)) = self.queue.baton(now) else {
+        let Some((class, number)) = holder else {
             self.baton = None;
             return;
         };
@@ -71,32 +80,32 @@ impl State {
             wakers.call(self.queue.take_waker(class, number));
         }
     }
+}
 
-    /// Who may go now, or else when somebody may.
-    fn next_release(&mut self, now: Instant) -> Result<(Priority, Number), Option<Instant>> {
-        let Self { pace, queue, .. } = self;
-        let mut release: Option<Instant> = None;
-        for (class, number, waiter) in queue.heads(now) {
-            let batch = class == Priority::Batch;
-            let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
-            if wait.cause == WaitCause::Nothing {
-                return Ok((class, number));
-            }
-            if wait.cause != WaitCause::Concurrency {
-                let at = now.checked_add(wait.time);
-                release = earliest(release, at);
-            }
-            // A batch call that only leaves the reserve alone does not stand in the way of the others.
-            if !(batch && wait.cause == WaitCause::Limit) {
-                break;
-            }
+/// Who may go now, or else when somebody may.
+fn next_release(
+    pace: &mut Pace,
+    heads: &Heads<'_>,
+    now: Instant,
+) -> Result<(Priority, Number), Option<Instant>> {
+    let mut release: Option<Instant> = None;
+    for (class, number, waiter) in heads {
+        let batch = *class == Priority::Batch;
+        let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
+        if wait.cause == WaitCause::Nothing {
+            return Ok((*class, *number));
         }
-        // Nothing else happens when a call has waited so long that it goes before another one.
-        match (release, queue.next_ageing(now)) {
-            (Some(one), Some(other)) => Err(Some(one.min(other))),
-            (release, _) => Err(release),
+        if wait.cause != WaitCause::Concurrency {
+            let at = now.checked_add(wait.time);
+            release = earliest(release, at);
+        }
+        // A batch call that only leaves the reserve alone does not stand in the way of the others.
+        if !(batch && wait.cause == WaitCause::Limit) {
+            break;
         }
     }
+    // Nothing else happens when a call has waited so long that it goes before another one.
+    Err(earliest(release, next_ageing(heads, now)).filter(|_| release.is_some()))
 }
 
 pub(super) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

@@ -78,12 +78,7 @@ impl Permit {
     /// The server took the call and stated `limits`, perhaps none.
     pub fn observe(&mut self, limits: &[ServiceLimit], now: Instant) {
         self.is_sent = true;
-        let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        state.pace.observe(&self.call, limits, now);
-        state.pump(now, &mut wakers);
-        drop(state);
-        wakers.wake();
+        self.cell.change(now, |state| state.pace.observe(&self.call, limits, now));
     }
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.

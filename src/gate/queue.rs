@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use crate::pace::{Amounts, Demand, add, subtract};
@@ -82,6 +83,18 @@ struct Line {
     /// Those whose future has been polled: one of them can hold the timer.
     polled: BTreeSet<Number>,
     total: Amounts,
+}
+
+/// See [`Queue::heads`].
+pub(crate) type Heads<'q> = ArrayVec<(Priority, Number, &'q Waiter), 3>;
+
+/// When one of several heads next counts one class higher, which may change who is to be served.
+pub(crate) fn next_ageing(heads: &Heads<'_>, now: Instant) -> Option<Instant> {
+    if heads.len() < 2 {
+        return None;
+    }
+    let ages = heads.iter().filter_map(|(.., waiter)| waiter.since.checked_add(AGEING));
+    ages.filter(|at| *at > now).min()
 }
 
 #[derive(Debug, Default)]
@@ -197,29 +210,26 @@ impl Queue {
     }
 
     /// The first of every class in the order in which they are to be served.
-    pub(crate) fn heads(&self, now: Instant) -> impl Iterator<Item = (Priority, Number, &Waiter)> {
-        let mut heads = Priority::ALL.map(|class| {
-            let (number, waiter) = self.line(class).waiters.first_key_value()?;
-            let aged = now.saturating_duration_since(waiter.since) >= AGEING;
-            Some((if aged { class.raised() } else { class }, *number, class, waiter))
-        });
-        heads.sort_by_key(|head| head.as_ref().map(|(rank, number, ..)| (*rank, *number)));
-        heads.into_iter().flatten().map(|(_, number, class, waiter)| (class, number, waiter))
-    }
-
-    /// When the first of a class next counts one higher, which may change who is to be served.
-    pub(crate) fn next_ageing(&self, now: Instant) -> Option<Instant> {
-        let heads = Priority::ALL.map(|class| self.line(class).waiters.first_key_value());
-        if heads.iter().flatten().count() < 2 {
-            return None;
+    #[inline]
+    pub(crate) fn heads(&self, now: Instant) -> Heads<'_> {
+        let mut heads = Heads::new();
+        for class in Priority::ALL {
+            let first = self.line(class).waiters.first_key_value();
+            heads.extend(first.map(|(number, waiter)| (class, *number, waiter)));
         }
-        let ages = heads.into_iter().flatten().filter_map(|(_, waiter)| waiter.since.checked_add(AGEING));
-        ages.filter(|at| *at > now).min()
+        // Most queues are of one class, and nobody's age matters in them.
+        if heads.len() > 1 {
+            heads.sort_by_key(|(class, number, waiter)| {
+                let aged = now.saturating_duration_since(waiter.since) >= AGEING;
+                (if aged { class.raised() } else { *class }, *number)
+            });
+        }
+        heads
     }
 
     /// The waiter that holds the release timer: the first whose future is being polled.
-    pub(crate) fn baton(&self, now: Instant) -> Option<(Priority, Number)> {
-        self.heads(now).find_map(|(class, ..)| self.line(class).polled.first().map(|number| (class, *number)))
+    pub(crate) fn baton(&self, heads: &Heads<'_>) -> Option<(Priority, Number)> {
+        heads.iter().find_map(|(class, ..)| Some((*class, *self.line(*class).polled.first()?)))
     }
 
     /// Everybody, class by class in order of arrival.

@@ -1,5 +1,6 @@
 //! One attempt: how it is sent and kept from being sent twice, and what came of it.
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::time::Instant;
@@ -17,6 +18,7 @@ use crate::decision::Reason;
 use crate::gate::{Permit, Refusal};
 use crate::ownership::{Attempt, RetryConflict, Seal, seal};
 use crate::policy::RetryOwnership;
+use crate::reading::proxy_attempts;
 
 /// An attempt that is on its way.
 pub(super) struct OnItsWay<'n> {
@@ -95,7 +97,7 @@ impl LogicalCall<'_> {
             None => return ControlFlow::Continue(Sent::CutOff),
             Some(Ok(response)) if !is_error(response.status()) => return ControlFlow::Break(response),
             Some(Ok(response)) => {
-                self.note_proxy(&response);
+                self.note_proxy(proxy_attempts(response.headers()));
                 return ControlFlow::Continue(Sent::Unread(response));
             }
             Some(Err(error)) => error,
@@ -113,8 +115,8 @@ impl LogicalCall<'_> {
         }))
     }
 
-    pub(super) fn note_proxy(&self, response: &Response) {
-        if let Some(conflict) = RetryConflict::by_proxy(response.headers()) {
+    pub(super) fn note_proxy(&self, attempts: Option<NonZeroU32>) {
+        if let Some(conflict) = attempts.and_then(RetryConflict::by_proxy) {
             self.shared.conflict(conflict, &self.report);
         }
     }

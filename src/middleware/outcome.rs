@@ -16,7 +16,7 @@ use crate::decision::{Decision, Reason};
 use crate::gate::{Ledger, Permit};
 use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::policy::OnSpill;
-use crate::reading::{Hint, NativeSpillOver, Reading};
+use crate::reading::{Hint, NativeSpillOver, Reading, proxy_attempts};
 use crate::spill::SpillOver;
 use crate::usage::UsageScanner;
 
@@ -88,8 +88,11 @@ impl LogicalCall<'_> {
         response: &Response,
         mut permit: Option<Permit>,
     ) -> Option<Arc<Ledger>> {
-        self.note_proxy(response);
         let mut reading = self.read_success(response);
+        self.note_proxy(match &reading {
+            Some(reading) => reading.proxy_attempts,
+            None => proxy_attempts(response.headers()),
+        });
         if observe::is_heard(self.shared.observer.as_ref()) {
             self.emit(&DecisionEvent {
                 status: Some(response.status()),

@@ -36,7 +36,7 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
             Kind::Structured => fields.note_structured(name, value, &clock),
             Kind::Silent if value.len() < Buckets::SHORTEST_SPECIAL => {}
             Kind::Limit | Kind::Silent => fields.note_limit(name, value, &clock),
-            Kind::Mark => marks.note(name.as_str(), value, &mut reading.native_spill_over),
+            Kind::Mark => marks.note(name.as_str(), value, reading),
             Kind::Other => {}
         }
     }

@@ -1,8 +1,10 @@
-//! What a response is known by afterwards: its request id, the marks of a native spill-over.
+//! What a response is known by afterwards: its request id, the marks of a native spill-over, the attempts of a proxy.
 
-use http::HeaderValue;
+use std::num::NonZeroU32;
 
-use super::NativeSpillOver;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{NativeSpillOver, Reading};
 
 /// The longest request id and the longest spill-over mark that are kept, in bytes.
 const MAX_MARK: usize = 128;
@@ -27,6 +29,20 @@ fn rank_of_id(name: &[u8]) -> Option<u8> {
     })
 }
 
+/// Envoy's count of the times that it has sent the request.
+pub(super) const PROXY_ATTEMPTS: &str = "x-envoy-attempt-count";
+static PROXY_ATTEMPTS_NAME: HeaderName = HeaderName::from_static(PROXY_ATTEMPTS);
+
+/// How often a proxy says that it has sent the request, the first time included.
+pub(crate) fn proxy_attempts(headers: &HeaderMap) -> Option<NonZeroU32> {
+    headers.get(&PROXY_ATTEMPTS_NAME).and_then(number)
+}
+
+/// A small number that stands alone in a field, and is not 0.
+pub(crate) fn number(value: &HeaderValue) -> Option<NonZeroU32> {
+    value.to_str().ok()?.trim().parse().ok()
+}
+
 /// The request ids of one response, of which the most preferred counts.
 #[derive(Debug, Default)]
 pub(super) struct Marks<'h> {
@@ -40,14 +56,13 @@ impl<'h> Marks<'h> {
 
     /// Takes in a field whose name may be one of these.
     #[inline(never)]
-    pub(super) fn note(
-        &mut self,
-        name: &str,
-        value: &'h HeaderValue,
-        native_spill_over: &mut Option<NativeSpillOver>,
-    ) {
+    pub(super) fn note(&mut self, name: &str, value: &'h HeaderValue, reading: &mut Reading) {
         if name.starts_with("x-ms-") {
-            note_spill_over(name, value, native_spill_over);
+            note_spill_over(name, value, &mut reading.native_spill_over);
+        } else if name == PROXY_ATTEMPTS {
+            // The first that is a number counts.
+            reading.proxy_attempts = reading.proxy_attempts.or_else(|| number(value));
+            return;
         }
         self.note_request_id(name, value);
     }
@@ -103,5 +118,26 @@ fn is_printable(text: &[u8]) -> bool {
     match text.last_chunk::<16>() {
         Some(last) => all(last) && text.as_chunks::<16>().0.iter().all(|block| all(block)),
         None => all(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn the_attempts_of_a_proxy_are_read_as_they_are_looked_up() {
+        for (stated, expected) in [("3", 3), (" 12 ", 12), ("1", 1), ("0", 0), ("many", 0), ("-2", 0)] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-ratelimit-remaining", HeaderValue::from_static("9"));
+            headers.insert(PROXY_ATTEMPTS, HeaderValue::from_static(stated));
+            let read = Reading::from_parts(StatusCode::OK, &headers, None, SystemTime::UNIX_EPOCH);
+            assert_eq!(read.proxy_attempts, NonZeroU32::new(expected), "{stated}");
+            assert_eq!(read.proxy_attempts, proxy_attempts(&headers), "{stated}");
+        }
     }
 }

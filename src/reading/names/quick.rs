@@ -1,6 +1,7 @@
 //! What is cheap to know of a name: every field of every response passes here.
 
 use super::{FieldName, Part, hash};
+use crate::reading::marks::PROXY_ATTEMPTS;
 use crate::units::QuotaUnit;
 
 /// What a name may be.
@@ -13,7 +14,7 @@ pub(in crate::reading) enum Kind {
     Silent,
     /// That of another rate-limit field.
     Limit,
-    /// That of a request id or of a mark of a native spill-over.
+    /// That of a request id, of a mark of a native spill-over, or of the attempts of a proxy.
     Mark,
     Other,
 }
@@ -52,9 +53,11 @@ impl Kind {
             Self::Structured
         } else if start == X_RATELIMIT && states_nothing(name) {
             Self::Silent
-        } else if has_m(name) && names_limit(name)
-            || start == ANTHROPIC && rest.starts_with(b"ropic-priority-")
+        } else if has_m(name)
+            && let Some(kind) = with_m(name)
         {
+            kind
+        } else if start == ANTHROPIC && rest.starts_with(b"ropic-priority-") {
             Self::Limit
         } else if name.ends_with(b"d") || start == X_MS || start == CF_RAY {
             Self::Mark
@@ -179,9 +182,18 @@ const fn has_m_in(word: u64) -> bool {
     difference.wrapping_sub(ONES) & !difference & TOPS != 0
 }
 
+/// What a name with an `m` may be for the sake of that.
+#[inline(never)]
+fn with_m(name: &[u8]) -> Option<Kind> {
+    if names_limit(name) {
+        Some(Kind::Limit)
+    } else {
+        (name == PROXY_ATTEMPTS.as_bytes()).then_some(Kind::Mark)
+    }
+}
+
 /// Whether a name contains `limit` or `remain`. First whether it has an `l` or an `r` two letters before an `m`, as few
 /// names have that do not.
-#[inline(never)]
 fn names_limit(name: &[u8]) -> bool {
     if name.starts_with(b"x-ratelimit-") || name.starts_with(b"ratelimit") {
         return true;

@@ -222,7 +222,7 @@ fn names_that_are_told_at_once() {
         assert!(matches!(Kind::of(name.as_bytes()), Kind::Structured), "{name}");
         assert!(may_be_structured(name.as_bytes()), "{name}");
     }
-    for name in ["x-request-id", "request-id", "cf-ray", "x-ms-is-spilled-over"] {
+    for name in ["x-request-id", "request-id", "cf-ray", "x-ms-is-spilled-over", "x-envoy-attempt-count"] {
         assert!(matches!(Kind::of(name.as_bytes()), Kind::Mark), "{name}");
     }
     let others = [
