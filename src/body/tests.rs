@@ -80,3 +80,39 @@ async fn a_body_that_never_ends_is_read_until_the_deadline_and_kept() {
     let mut back = peeked.into_response();
     assert_eq!(back.chunk().await.unwrap().unwrap(), &b"{\"error\""[..]);
 }
+
+/// Yields one frame with which it ends, and is not to be asked again.
+struct Last(Option<Bytes>);
+
+impl http_body::Body for Last {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(self.0.take().expect("not asked again")))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_has_ended_is_not_asked_again_and_its_end_is_told_once() {
+    struct Told(tokio::sync::mpsc::UnboundedSender<bool>);
+    impl Held for Told {
+        fn data(&mut self, data: &[u8]) {
+            assert_eq!(data, b"all");
+        }
+        fn end(&mut self, cleanly: bool) {
+            self.0.send(cleanly).unwrap();
+        }
+    }
+    let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let held = hold(response(Body::wrap(Last(Some(Bytes::from_static(b"all"))))), Told(told));
+    assert_eq!(held.bytes().await.unwrap(), "all");
+    assert_eq!((ends.recv().await, ends.recv().await), (Some(true), None));
+}

@@ -33,9 +33,11 @@ fn rank_of_id(name: &[u8]) -> Option<u8> {
 pub(super) const PROXY_ATTEMPTS: &str = "x-envoy-attempt-count";
 static PROXY_ATTEMPTS_NAME: HeaderName = HeaderName::from_static(PROXY_ATTEMPTS);
 
-/// How often a proxy says that it has sent the request, the first time included.
+/// How often a proxy says that it has sent the request, the first time included. The first field that is a number counts.
 pub(crate) fn proxy_attempts(headers: &HeaderMap) -> Option<NonZeroU32> {
-    headers.get(&PROXY_ATTEMPTS_NAME).and_then(number)
+    // Most have none, which is seen sooner than that they have not several.
+    headers.get(&PROXY_ATTEMPTS_NAME)?;
+    headers.get_all(&PROXY_ATTEMPTS_NAME).iter().find_map(number)
 }
 
 /// A small number that stands alone in a field, and is not 0.
@@ -60,7 +62,6 @@ impl<'h> Marks<'h> {
         if name.starts_with("x-ms-") {
             note_spill_over(name, value, &mut reading.native_spill_over);
         } else if name == PROXY_ATTEMPTS {
-            // The first that is a number counts.
             reading.proxy_attempts = reading.proxy_attempts.or_else(|| number(value));
             return;
         }
@@ -131,10 +132,13 @@ mod tests {
 
     #[test]
     fn the_attempts_of_a_proxy_are_read_as_they_are_looked_up() {
-        for (stated, expected) in [("3", 3), (" 12 ", 12), ("1", 1), ("0", 0), ("many", 0), ("-2", 0)] {
+        let cases = [("3", 3), (" 12 ", 12), ("1", 1), ("0", 0), ("many", 0), ("-2", 0), ("many|4|5", 4)];
+        for (stated, expected) in cases {
             let mut headers = HeaderMap::new();
             headers.insert("x-ratelimit-remaining", HeaderValue::from_static("9"));
-            headers.insert(PROXY_ATTEMPTS, HeaderValue::from_static(stated));
+            for line in stated.split('|') {
+                headers.append(PROXY_ATTEMPTS, HeaderValue::from_static(line));
+            }
             let read = Reading::from_parts(StatusCode::OK, &headers, None, SystemTime::UNIX_EPOCH);
             assert_eq!(read.proxy_attempts, NonZeroU32::new(expected), "{stated}");
             assert_eq!(read.proxy_attempts, proxy_attempts(&headers), "{stated}");
