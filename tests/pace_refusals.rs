@@ -100,7 +100,8 @@ impl Course {
     fn play(&mut self, series: &Series, draw: f64) -> Result<(), TestCaseError> {
         for _ in 0..series.repeats {
             let passed = (0..series.passed).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
-            let refused = (0..series.refused).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
+            let refused =
+                (0..series.refused).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
             self.later(series.trip);
             for sent in &passed {
                 self.passed(sent);
