@@ -253,3 +253,5 @@ impl Wait {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiters;

@@ -362,6 +362,40 @@ async fn a_refused_call_returns_to_the_front() {
     assert_eq!(*log.lock().expect("log"), ["again", "later"]);
 }
 
+/// One that is set back goes behind the last arrival where so many have not come as are to go first, another behind one of
+/// those: both wait in places of their own.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_set_back_by_many_refusals_never_meet_in_one_place() {
+    let (gate, scope) = gate(Limits::new());
+    let mut calls: Vec<Option<Permit>> = (0..200).map(|_| Some(permit(ask(&gate, &scope, None)))).collect();
+    // In any order, the newest among the first.
+    let order = (0..200_usize).map(|n| (199 + n * 167) % 200);
+    let advice = Some(Duration::from_millis(100));
+    for _ in 0..6 {
+        let places: Vec<_> = order
+            .clone()
+            .map(|n| {
+                let call = calls[n].take().expect("back from the last round");
+                (n, call.refused(advice, NO_UNIT, Duration::ZERO, now()))
+            })
+            .collect();
+        let tickets: Vec<_> = places
+            .into_iter()
+            .map(|(n, place)| {
+                (n, ticket(gate.reserve_again(place, Cost::request(), Priority::Normal, None, now())))
+            })
+            .collect();
+        assert_eq!(gate.snapshot(now()).scopes[0].waiting.normal, tickets.len(), "all have a place");
+        let waits: Vec<_> = tickets.into_iter().map(|(n, ticket)| (n, tokio::spawn(ticket))).collect();
+        for (n, wait) in waits {
+            let again = tokio::time::timeout(Duration::from_secs(10_000), wait).await.expect("let go");
+            let mut again = again.expect("a task").expect("no deadline");
+            again.sent(now());
+            calls[n] = Some(again);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lone_call_pays_the_advice_and_hardly_more() {
     for (seed, advice) in (0..50).zip([0.057, 0.4, 3.0, 20.0].into_iter().cycle()) {

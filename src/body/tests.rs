@@ -1,7 +1,10 @@
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http_body_util::StreamBody;
+use http_body_util::{BodyExt, StreamBody};
 
 use super::*;
 
@@ -115,4 +118,80 @@ async fn a_body_that_has_ended_is_not_asked_again_and_its_end_is_told_once() {
     let held = hold(response(Body::wrap(Last(Some(Bytes::from_static(b"all"))))), Told(told));
     assert_eq!(held.bytes().await.unwrap(), "all");
     assert_eq!((ends.recv().await, ends.recv().await), (Some(true), None));
+}
+
+/// Yields frames and says when they are through, with trailers as the last.
+struct Frames(VecDeque<Result<Frame<Bytes>, io::Error>>);
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Poll::Ready(self.0.pop_front())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = self.0.iter().flatten().filter_map(Frame::data_ref).map(|data| data.len() as u64).sum();
+        SizeHint::with_exact(left)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<String>>>);
+
+impl Held for Noted {
+    fn data(&mut self, data: &[u8]) {
+        self.0.lock().unwrap().push(String::from_utf8_lossy(data).into_owned());
+    }
+    fn end(&mut self, cleanly: bool) {
+        self.0.lock().unwrap().push(format!("end {cleanly}"));
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_holds_gives_every_frame_on_and_says_of_itself_what_it_said_before() {
+    let data = |data: &'static str| Ok(Frame::data(Bytes::from_static(data.as_bytes())));
+    let trailers = || {
+        let mut trailers = http::HeaderMap::new();
+        trailers.insert("x-late", http::HeaderValue::from_static("1"));
+        Ok(Frame::trailers(trailers))
+    };
+    let failure = || Err(io::Error::other("reset"));
+    let cases = [
+        (vec![data("one"), data(""), data("two"), trailers()], "one//two/end true"),
+        (vec![trailers()], "end true"),
+        (vec![data(""), data("two")], "/two/end true"),
+        (vec![data("one"), failure()], "one/end false"),
+        // Not even where something comes after an error is the end told twice, or kept from the reader what comes.
+        (vec![data("one"), failure(), data("two"), trailers()], "one/end false"),
+    ];
+    for (frames, expected) in cases {
+        let noted = Noted::default();
+        let sent = frames.len();
+        let with_trailers = frames.iter().flatten().any(Frame::is_trailers);
+        let frames = Frames(frames.into());
+        let left = frames.size_hint().exact();
+        let held = hold(response(Body::wrap(frames)), noted.clone());
+        let mut body = Body::from(held);
+        assert_eq!(body.size_hint().exact(), left, "{expected}");
+        let mut has_trailers = false;
+        for _ in 0..sent {
+            assert!(!body.is_end_stream(), "{expected}");
+            let frame = body.frame().await.expect("as many as were sent");
+            has_trailers |= frame.is_ok_and(|frame| frame.is_trailers());
+        }
+        assert!(body.is_end_stream(), "{expected}");
+        assert_eq!(body.size_hint().exact(), Some(0), "{expected}");
+        assert!(body.frame().await.is_none() && body.frame().await.is_none(), "{expected}");
+        assert_eq!(noted.0.lock().unwrap().join("/"), expected);
+        assert_eq!(has_trailers, with_trailers, "{expected}");
+    }
 }

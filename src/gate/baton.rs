@@ -83,7 +83,7 @@ impl State {
 }
 
 /// Who may go now, or else when somebody may.
-fn next_release(
+pub(super) fn next_release(
     pace: &mut Pace,
     heads: &Heads<'_>,
     now: Instant,

@@ -40,32 +40,56 @@ impl Priority {
     }
 }
 
-/// The order of service in a scope: the order of arrival, in steps of [`STEP`], plus how often the call was refused.
+/// The order of service in a scope.
 ///
 /// A call that was refused once or twice returns to the front. From then on it lets others go first: while the rate is still being
 /// found many are refused that come too early, and were it always the same call, it would use up its attempts.
-pub(crate) type Number = u64;
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number {
+    /// The order of arrival, in steps of [`STEP`], plus how often the call was refused.
+    order: u64,
+    /// Which call it is: those that let others go first may come together from several sides.
+    call: u64,
+}
 
 /// From one arrival to the next.
-pub(crate) const STEP: Number = 256;
+pub(crate) const STEP: u64 = 256;
 /// How many times a refused call returns to the front.
 const RETURNS: u64 = 2;
 /// How many others go before a call that was refused once more than that; twice as many with every further refusal.
-const OTHERS: Number = 32;
+const OTHERS: u64 = 32;
 const MOST_DOUBLINGS: u64 = 4;
 
-/// The number of a call after one more refusal. Unique, as refusals and arrival can be read from it.
-pub(crate) const fn after_refusal(number: Number) -> Number {
-    let refusals = number % STEP;
-    if refusals.saturating_add(1) == STEP {
-        return number;
+impl Number {
+    /// That of a call that arrives when the order has come to `next`.
+    pub(crate) const fn arrived(next: u64) -> Self {
+        Self { order: next, call: next }
     }
-    let others = match refusals.checked_sub(RETURNS) {
-        None => 0,
-        Some(more) if more < MOST_DOUBLINGS => OTHERS << more,
-        Some(_) => OTHERS << MOST_DOUBLINGS,
-    };
-    number.saturating_add(others.saturating_mul(STEP)).saturating_add(1)
+
+    /// That of the call after one more refusal.
+    pub(crate) const fn after_refusal(self) -> Self {
+        let refusals = self.order % STEP;
+        if refusals.saturating_add(1) == STEP {
+            return self;
+        }
+        let others = match refusals.checked_sub(RETURNS) {
+            None => 0,
+            Some(more) if more < MOST_DOUBLINGS => OTHERS << more,
+            Some(_) => OTHERS << MOST_DOUBLINGS,
+        };
+        let order = self.order.saturating_add(others.saturating_mul(STEP)).saturating_add(1);
+        Self { order, ..self }
+    }
+
+    /// Whether it is before whoever arrives when the order has come to `next`.
+    pub(crate) const fn is_before(self, next: u64) -> bool {
+        self.order < next
+    }
+
+    /// That of the same call in the place of whoever would arrive at `next`.
+    pub(crate) const fn put_last(self, next: u64) -> Self {
+        Self { order: next.saturating_add(self.order % STEP), ..self }
+    }
 }
 
 #[derive(Debug)]
@@ -245,25 +269,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_calls_keep_the_front_twice_and_never_share_a_number() {
-        let (one, next) = (7 * STEP, 8 * STEP);
-        let once = after_refusal(one);
-        let twice = after_refusal(once);
-        assert!(one < once && once < twice && twice < next, "back to the front");
-        let thrice = after_refusal(twice);
-        assert!(thrice > (7 + 32) * STEP && thrice < (7 + 33) * STEP, "thirty-two others go first");
-        assert!(after_refusal(thrice) > (7 + 32 + 64) * STEP);
+    fn refused_calls_keep_the_front_twice_and_then_let_others_go_first() {
+        let arrived = |arrival: u64| Number::arrived(arrival * STEP);
+        let once = arrived(7).after_refusal();
+        let twice = once.after_refusal();
+        assert!(arrived(7) < once && once < twice && twice < arrived(8), "back to the front");
+        let thrice = twice.after_refusal();
+        assert!(thrice > arrived(7 + 32) && thrice < arrived(7 + 33), "thirty-two others go first");
+        assert!(thrice.after_refusal() > arrived(7 + 32 + 64));
 
-        let mut numbers = BTreeSet::new();
-        for arrival in 0..500 {
-            let mut number = arrival * STEP;
-            for _ in 0..20 {
-                assert!(numbers.insert(number));
-                number = after_refusal(number);
-            }
+        let often = (0..1000).fold(arrived(0), |number, _| number.after_refusal());
+        assert_eq!(often, often.after_refusal(), "counted no further");
+        assert_eq!(often.order % STEP, STEP - 1);
+    }
+
+    /// Whichever way they come to the same place in the order.
+    #[test]
+    fn no_two_calls_share_a_number() {
+        let mut next = 40 * STEP;
+        let mut numbers: Vec<_> = (0..40).map(|arrival| Number::arrived(arrival * STEP)).collect();
+        for round in 0..200 {
+            let at = (round * 27 + 39) % numbers.len();
+            let later = numbers[at].after_refusal();
+            numbers[at] = if later.is_before(next) {
+                later
+            } else {
+                next += STEP;
+                later.put_last(next - STEP)
+            };
+            assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len(), "round {round}");
+            assert!(numbers.iter().all(|number| *number < Number::arrived(next)));
         }
-        let often = (0..1000).fold(0, |number, _| after_refusal(number));
-        assert_eq!(often, after_refusal(often), "counted no further");
-        assert_eq!(often % STEP, STEP - 1);
     }
 }

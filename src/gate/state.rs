@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::baton::earliest;
 use super::cell::{Answer, Outcome, Request, Wakers};
 use super::cool_down::refuse;
-use super::queue::{Number, Priority, Queue, STEP, Waiter, after_refusal};
+use super::queue::{Number, Priority, Queue, STEP, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
 use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
@@ -21,7 +21,8 @@ pub(crate) struct State {
     /// not counted where there is no store.
     pub(super) owed: Option<i64>,
     pub(super) outcomes: BTreeMap<Number, Outcome>,
-    next: Number,
+    /// How far the order of arrival has come.
+    next: u64,
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
     pub(super) baton: Option<(Number, Option<Instant>)>,
     pub(super) draws: Draws,
@@ -131,7 +132,7 @@ impl State {
         match request.place {
             Some((number, _)) => number,
             None => {
-                let number = self.next;
+                let number = Number::arrived(self.next);
                 self.next = self.next.wrapping_add(STEP);
                 number
             }
@@ -140,11 +141,11 @@ impl State {
 
     /// The number of a call after one more refusal: never behind those that have yet to come.
     pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
-        let later = after_refusal(number);
-        if later < self.next {
+        let later = number.after_refusal();
+        if later.is_before(self.next) {
             return later;
         }
-        let last = self.next.saturating_add(later % STEP);
+        let last = later.put_last(self.next);
         self.next = self.next.wrapping_add(STEP);
         last
     }

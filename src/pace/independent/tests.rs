@@ -1,3 +1,6 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 
 const CAPACITY: f64 = 2.0;
@@ -100,4 +103,44 @@ fn what_a_lost_trial_carried_is_not_given_up_at_once() {
     assert!(carried > 0.0);
     course.refused(10.0, 0.1 * carried);
     assert!(course.rate >= 0.9 * carried, "{} of {carried}", course.rate);
+}
+
+/// Pairs as no honest server makes them, each so often that phases begin and end by it.
+fn pairs() -> impl Strategy<Value = (u32, Pair)> {
+    let amount = || prop_oneof![Just(0.0), 0.0..100.0_f64, Just(1e15)];
+    let refusals = prop_oneof![4 => Just(1.0), 1 => Just(0.0), 1 => 0.0..1e6_f64];
+    let span = prop_oneof![Just(0.01), 0.01..100.0_f64, 0.01..1e7_f64];
+    let closed = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0_f64];
+    let rate = prop_oneof![Just(f64::MIN_POSITIVE), 0.01..100.0_f64, Just(1e15)];
+    let mean = prop_oneof![4 => Just(1.0), 1 => 1e-3..1e3_f64, 1 => Just(1e15)];
+    let wait = prop_oneof![Just(0.0), 0.0..10.0_f64, Just(1e6)];
+    (1..50_u32, amount(), refusals, span, closed, rate, mean, (wait, any::<bool>(), any::<bool>())).prop_map(
+        |(repeats, cost, refusals, span, closed, rate, mean, (wait, is_advised, is_early))| {
+            let last = Last { wait, is_advised, is_early, sent_at: 0.0, now: 0.0 };
+            (repeats, Pair { cost, refusals, span, closed: closed * span, rate, mean, last })
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_pairs_make_an_estimate_that_is_no_number(series in vec(pairs(), 1..20)) {
+        let mut kind = Independent::default();
+        let mut rate = 1.0_f64;
+        for (repeats, pair) in series {
+            // The estimate that follows the verdicts, or any other.
+            let follows = pair.rate < 100.0;
+            for _ in 0..repeats {
+                let verdict = kind.pair(&Pair { rate: if follows { rate } else { pair.rate }, ..pair });
+                if let Verdict::AtLeast(told) | Verdict::Set(told) = verdict {
+                    prop_assert!(told.is_finite() && told >= 0.0, "{told} by {pair:?} of {kind:?}");
+                    rate = told.clamp(pair.mean / 15.0, 1e15);
+                }
+                let Independent { odd, gap, usual, before, patience, ratio, doubt, floor, .. } = kind;
+                let known = [odd, gap, usual, before, patience, ratio, floor];
+                prop_assert!(known.iter().all(|known| known.is_finite()), "{pair:?}: {kind:?}");
+                prop_assert!(doubt >= 0.0);
+            }
+        }
+    }
 }
