@@ -10,7 +10,7 @@ use reqwest_middleware::{Middleware, Next, Result};
 use tracing::Instrument as _;
 
 use crate::budget::RetryBudget;
-use crate::clock::Chance;
+use crate::clock::{self, Chance};
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::{self, CallReport, Observer};
 use crate::ownership::RetryConflict;
@@ -123,11 +123,12 @@ impl Middleware for Admission {
         Self: 'f,
     {
         Box::pin(async move {
-            let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
+            let now = clock::now();
+            let mut call = LogicalCall::begin(&self.0, &mut request, extensions, now)?;
             // Boxed, so that a call that nobody looks at has no larger a future for it.
             let outcome = match call.span.as_deref().cloned() {
-                Some(span) => Box::pin(call.run(&mut request, extensions, &next).instrument(span)).await,
-                None => call.run(&mut request, extensions, &next).await,
+                Some(span) => Box::pin(call.run(&mut request, extensions, &next, now).instrument(span)).await,
+                None => call.run(&mut request, extensions, &next, now).await,
             };
             if outcome.is_err() {
                 call.report.leave_in(extensions);

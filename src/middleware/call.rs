@@ -34,7 +34,6 @@ pub(super) struct LogicalCall<'a> {
     pub(super) seen_as: Option<Box<(u64, Box<str>)>>,
     /// Whether this is a start-up check, of which nobody is told.
     pub(super) is_probe: bool,
-    started: Instant,
     /// The deadline where the call is now: of the leg, where there are others.
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
@@ -55,9 +54,9 @@ impl<'a> LogicalCall<'a> {
         shared: &'a Shared,
         request: &mut Request,
         extensions: &mut Extensions,
+        now: Instant,
     ) -> Result<Self> {
         let policy = &shared.policy;
-        let now = clock::now();
         let probe = extensions.get::<Probe>();
         let is_probe = probe.is_some();
         let budget = match probe {
@@ -103,7 +102,6 @@ impl<'a> LogicalCall<'a> {
                 .is_some()
                 .then(|| Box::new((shared.next_call(), request.url().host_str().unwrap_or_default().into()))),
             is_probe,
-            started: now,
             deadline: legs.as_ref().map_or(deadline, |legs| legs.first_deadline()),
             legs,
             cut_off: clamped.then_some(deadline),
@@ -122,8 +120,8 @@ impl<'a> LogicalCall<'a> {
         request: &mut Request,
         extensions: &mut Extensions,
         next: &Next<'_>,
+        mut now: Instant,
     ) -> Result<Response> {
-        let mut now = self.started;
         let mut place: Option<Box<Place>> = None;
         self.choose_first(request, extensions);
         loop {
