@@ -92,7 +92,7 @@ pub use ticket::Ticket;
 
 use crate::clock::Draws;
 use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
-use cell::{Answer, Cell, Request, Wakers};
+use cell::{Answer, Cell, Request};
 use fleet::Fleet;
 use memory::Memory;
 use state::{Bounds, State};
@@ -193,9 +193,7 @@ impl Gate {
     /// Without effect where the gate can hold no more scopes.
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
-            let mut wakers = Wakers::default();
-            cell.lock().close(wait.min(LONGEST), now, &mut wakers);
-            wakers.wake();
+            cell.visit(|state, wakers| state.close(wait.min(LONGEST), now, wakers));
         }
     }
 
@@ -211,13 +209,11 @@ impl Gate {
     pub fn set_limits(&self, scope: &ScopeKey, limits: Limits, now: Instant) -> Result<(), InvalidLimits> {
         limits.validate()?;
         if let Some(cell) = self.cell(scope, now) {
-            let mut wakers = Wakers::default();
-            let mut state = cell.lock();
-            state.pace.set_limits(limits, now);
-            state.sweep(now, &mut wakers);
-            state.pump(now, &mut wakers);
-            drop(state);
-            wakers.wake();
+            cell.visit(|state, wakers| {
+                state.pace.set_limits(limits, now);
+                state.sweep(now, wakers);
+                state.pump(now, wakers);
+            });
         }
         Ok(())
     }
@@ -253,5 +249,3 @@ impl Wait {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod waiters;

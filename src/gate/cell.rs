@@ -40,6 +40,12 @@ impl Cell {
         }
     }
 
+    /// Changes the state, and wakes without the lock whom that lets go.
+    #[inline]
+    pub(super) fn visit<T>(&self, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
+        visit(self.lock(), change)
+    }
+
     /// Changes the state, then lets go whoever may go by that, and wakes them without the lock.
     #[inline]
     pub(super) fn change<T>(&self, now: Instant, change: impl FnOnce(&mut State) -> T) -> T {
@@ -56,28 +62,24 @@ impl Cell {
 
 /// What [`Cell::reserve`] does for a call that something may hold back.
 #[inline(never)]
-fn reserve(mut state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
-    let (number, wait) = match state.reserve(request, demand, now) {
-        Answer::Queued(number, wait) => (number, wait),
-        answer => return answer,
-    };
-    let mut wakers = Wakers::default();
-    // Let go before the wakers are, however this ends.
-    let mut state = state;
-    let answer = state.settle_in(number, wait, now, &mut wakers);
-    drop(state);
-    wakers.wake();
-    answer
+fn reserve(state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
+    visit(state, |state, wakers| state.reserve(request, demand, now, wakers))
 }
 
 #[inline(never)]
 fn pump(state: MutexGuard<'_, State>, now: Instant) {
+    visit(state, |state, wakers| state.pump(now, wakers));
+}
+
+#[inline]
+fn visit<T>(state: MutexGuard<'_, State>, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
     let mut wakers = Wakers::default();
     // Let go before the wakers are, however this ends.
     let mut state = state;
-    state.pump(now, &mut wakers);
+    let value = change(&mut state, &mut wakers);
     drop(state);
     wakers.wake();
+    value
 }
 
 /// Wakers that leave the lock before anything is done to them. To call, to clone and to drop one may run code of somebody

@@ -130,16 +130,7 @@ impl World {
             deadline: deadline.map(|after| self.epoch + after),
             place: None,
         };
-        let answer = self.locked(|state, now, wakers| {
-            let demand = state.pace.demand(request.cost);
-            match state.grant_at_once(&request, &demand, now) {
-                Some((number, call)) => Answer::Granted(number, call),
-                None => match state.reserve(&request, &demand, now) {
-                    Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
-                    answer => answer,
-                },
-            }
-        });
+        let answer = self.locked(|state, now, wakers| state.answer(&request, now, wakers));
         match answer {
             Answer::Granted(_, call) => self.send(&call),
             Answer::Refused(_) => self.tally.lock().unwrap().refused += 1,

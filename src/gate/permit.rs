@@ -139,13 +139,11 @@ impl Permit {
         planned: impl Into<Planned>,
         now: Instant,
     ) -> Place {
-        let mut wakers = Wakers::default();
-        let mut state = self.cell.lock();
-        state.refused(&self.call, advice, exhausted, planned.into(), now, &mut wakers);
-        let number = state.number_after_refusal(self.number);
-        drop(state);
         self.is_closed = true;
-        wakers.wake();
+        let number = self.cell.visit(|state, wakers| {
+            state.refused(&self.call, advice, exhausted, planned.into(), now, wakers);
+            state.number_after_refusal(self.number)
+        });
         Place { cell: Arc::clone(&self.cell), number, since: self.since }
     }
 

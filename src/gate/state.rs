@@ -80,9 +80,34 @@ impl State {
         Some((self.take_number(request), sent))
     }
 
-    /// Answers a reservation. Where it is queued it may be its turn already: see [`settle_in`](Self::settle_in).
+    /// Answers a reservation that something may hold back.
     #[inline]
-    pub(crate) fn reserve(&mut self, request: &Request, demand: &Demand, now: Instant) -> Answer {
+    pub(crate) fn reserve(
+        &mut self,
+        request: &Request,
+        demand: &Demand,
+        now: Instant,
+        wakers: &mut Wakers,
+    ) -> Answer {
+        match self.line_up(request, demand, now) {
+            Answer::Queued(number, wait) => self.settle_in(number, wait, now, wakers),
+            answer => answer,
+        }
+    }
+
+    /// Both ways of answering a reservation, one after the other.
+    #[cfg(test)]
+    pub(super) fn answer(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
+        let demand = self.pace.demand(request.cost);
+        match self.grant_at_once(request, &demand, now) {
+            Some((number, call)) => Answer::Granted(number, call),
+            None => self.reserve(request, &demand, now, wakers),
+        }
+    }
+
+    /// Where the call is queued, it may be its turn already.
+    #[inline]
+    fn line_up(&mut self, request: &Request, demand: &Demand, now: Instant) -> Answer {
         self.last_used = now;
         self.pace.arrived(now);
         let batch = request.class == Priority::Batch;
@@ -112,13 +137,7 @@ impl State {
     }
 
     /// The end of a reservation that has just been queued.
-    pub(crate) fn settle_in(
-        &mut self,
-        number: Number,
-        wait: Wait,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) -> Answer {
+    fn settle_in(&mut self, number: Number, wait: Wait, now: Instant, wakers: &mut Wakers) -> Answer {
         self.pump(now, wakers);
         match self.outcomes.remove(&number) {
             Some(Outcome::Granted(sent)) => Answer::Granted(number, sent),

@@ -1,5 +1,7 @@
 //! What can be seen only from inside: locks that a panic has poisoned, and what is done while one is held.
 
+mod events;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::time::Sleep;
 
 use super::Refusal;
-use super::cell::{Cell, Outcome, Wakers};
+use super::cell::{Cell, Outcome};
 use super::permit::Permit;
 use super::queue::{Number, Priority};
 use crate::clock;
@@ -74,11 +74,8 @@ impl Ticket {
     /// One look at the state: the outcome, or when to look again.
     fn look(&self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
         let now = clock::now();
-        let mut wakers = Wakers::default();
         let mut waker = Some(cx.waker().clone());
-        let look = self.cell.lock().look(self.class, self.number, &mut waker, now, &mut wakers);
-        wakers.wake();
-        look
+        self.cell.visit(|state, wakers| state.look(self.class, self.number, &mut waker, now, wakers))
     }
 }
 
@@ -124,9 +121,7 @@ impl Drop for Ticket {
         if self.is_resolved {
             return;
         }
-        let mut wakers = Wakers::default();
-        self.cell.lock().abandon(self.class, self.number, clock::now, &mut wakers);
-        wakers.wake();
+        self.cell.visit(|state, wakers| state.abandon(self.class, self.number, clock::now, wakers));
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::baton::next_release;
-use super::cell::{Answer, Outcome, Request, Wakers};
-use super::queue::{Number, Priority};
-use super::state::{Bounds, State};
+use super::super::baton::next_release;
+use super::super::cell::{Answer, Outcome, Request, Wakers};
+use super::super::queue::{Number, Priority};
+use super::super::state::{Bounds, State};
 use crate::clock::Draws;
 use crate::pace::{Cost, Limits, Planned, Sent, TokenEstimate};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -103,16 +103,7 @@ impl World {
 
     fn arrive(&mut self, request: &Request, is_polled: bool) {
         let since = request.place.map_or(self.now, |(_, since)| since);
-        let answer = self.locked(|state, now, wakers| {
-            let demand = state.pace.demand(request.cost);
-            match state.grant_at_once(request, &demand, now) {
-                Some((number, call)) => Answer::Granted(number, call),
-                None => match state.reserve(request, &demand, now) {
-                    Answer::Queued(number, wait) => state.settle_in(number, wait, now, wakers),
-                    answer => answer,
-                },
-            }
-        });
+        let answer = self.locked(|state, now, wakers| state.answer(request, now, wakers));
         let class = request.class;
         match answer {
             Answer::Granted(number, call) => self.in_flight.push((class, number, since, call)),
