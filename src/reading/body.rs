@@ -56,10 +56,8 @@ pub(super) struct Body {
 impl Body {
     /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
     pub(super) fn read(profile: &Profile, body: &[u8], received_at: SystemTime, clock: &Clock<'_>) -> Self {
-        let found = Self::default();
-        let (terminal_code, terminal_phrase, passes) = (false, false, false);
-        let mut walk =
-            Walk { profile, clock, received_at, nested: 0, terminal_code, terminal_phrase, passes, found };
+        let (ending, found) = (Ending::default(), Self::default());
+        let mut walk = Walk { profile, clock, received_at, nested: 0, ending, found };
         let body = body.get(..MAX_BODY).unwrap_or(body);
         // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
@@ -67,8 +65,7 @@ impl Body {
             Ok(root) => walk.root(&root, &Path::default()),
             Err(_) => walk.plain_text(body),
         }
-        let terminal = walk.terminal_code && !walk.passes || walk.terminal_phrase;
-        Self { terminal, ..walk.found }
+        Self { terminal: walk.ending.is_terminal(), ..walk.found }
     }
 }
 
@@ -109,11 +106,23 @@ struct Walk<'a> {
     clock: &'a Clock<'a>,
     received_at: SystemTime,
     nested: u8,
+    ending: Ending,
+    found: Body,
+}
+
+/// What a body says of whether any wait helps.
+#[derive(Debug, Default)]
+struct Ending {
     terminal_code: bool,
     terminal_phrase: bool,
     /// Whether a message says that a terminal code is none here.
     passes: bool,
-    found: Body,
+}
+
+impl Ending {
+    const fn is_terminal(&self) -> bool {
+        self.terminal_code && !self.passes || self.terminal_phrase
+    }
 }
 
 impl Walk<'_> {

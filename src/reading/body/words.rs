@@ -26,7 +26,7 @@ impl Walk<'_> {
             _ => return,
         };
         if self.profile.is_terminal_code(&code) {
-            self.terminal_code = true;
+            self.ending.terminal_code = true;
         }
         if let Some(unit) = self.profile.unit_of_code(&code) {
             self.found.units = self.found.units.with(unit);
@@ -55,8 +55,8 @@ impl Walk<'_> {
             self.found.prose_units = self.found.prose_units.with(unit);
         }
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
-        self.terminal_phrase |= says(self.profile.terminal_phrases);
-        self.passes |= says(self.profile.passing_phrases);
+        self.ending.terminal_phrase |= says(self.profile.terminal_phrases);
+        self.ending.passes |= says(self.profile.passing_phrases);
         self.found.long_quota |= says(self.profile.long_quota_phrases);
         self.found.too_large |= says(self.profile.too_large_phrases);
         self.found.rate_limited |= says(self.profile.evidence);

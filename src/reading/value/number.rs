@@ -39,8 +39,9 @@ impl Decimal {
 ///
 /// [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])> {
-    let (word, mut rest) = scan_word(bytes);
-    let mut digits = rest.len() < bytes.len();
+    let (word, count) = scan_digits(bytes.get(..MAX_DIGITS).unwrap_or(bytes));
+    let mut rest = bytes.get(count..)?;
+    let mut digits = count > 0;
     let mut whole = u128::from(word);
     while let [digit @ b'0'..=b'9', tail @ ..] = rest {
         whole = whole.checked_mul(10)?.checked_add(u128::from(digit.wrapping_sub(b'0')))?;
@@ -68,7 +69,8 @@ pub(in crate::reading) fn scan_decimal(bytes: &[u8]) -> Option<(Decimal, &[u8])>
 }
 
 /// What the last of up to nine places stands for, in billionths.
-const PLACES: [u64; 10] = [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+pub(in crate::reading::value) const PLACES: [u64; 10] =
+    [BILLION, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
 /// What [`scan_decimal`] reads, where the number is of the usual kind: of up to nine digits and as many places.
 #[inline]
@@ -98,19 +100,6 @@ pub(in crate::reading) fn scan_digits(bytes: &[u8]) -> (u64, usize) {
         count = count.wrapping_add(1);
     }
     (number, count)
-}
-
-/// The first digits, as many as a machine word surely holds, and the rest.
-#[inline]
-fn scan_word(bytes: &[u8]) -> (u64, &[u8]) {
-    let mut word: u64 = 0;
-    let mut rest = bytes;
-    for _ in 0..MAX_DIGITS {
-        let [digit @ b'0'..=b'9', tail @ ..] = rest else { break };
-        word = word.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')));
-        rest = tail;
-    }
-    (word, rest)
 }
 
 /// Reads a number that is the whole value.

@@ -1,6 +1,8 @@
 //! The two forms that nearly all instants come in, read by place. Whatever is out of the ordinary in them, such as a
 //! leap second or a day that the month does not have, is left to the general readers.
 
+use super::super::number::{PLACES, plain_number};
+
 /// An RFC 3339 instant in UTC such as `2024-06-03T10:59:40.25Z`, in nanoseconds since the epoch.
 pub(in crate::reading::value) fn rfc3339_utc(bytes: &[u8]) -> Option<u64> {
     // Once, so that none of the parts asks again.
@@ -12,7 +14,7 @@ pub(in crate::reading::value) fn rfc3339_utc(bytes: &[u8]) -> Option<u64> {
     let (between, rest) = rest.split_first_chunk::<1>()?;
     let (time, rest) = rest.split_first_chunk::<8>()?;
     let [year, month, day] = pairs(date, b'-')?;
-    let year = number(*century)?.wrapping_mul(100).wrapping_add(year);
+    let year = plain_number(century)?.wrapping_mul(100).wrapping_add(year);
     let seconds = instant(year, month, day, time)?;
     let nanos = match rest {
         [b'Z' | b'z'] => 0,
@@ -48,7 +50,7 @@ pub(in crate::reading::value) fn imf_fixdate(bytes: &[u8]) -> Option<u64> {
         b"Dec" => 12,
         _ => return None,
     };
-    let (year, day) = (number([*y0, *y1, *y2, *y3])?, number([*d0, *d1])?);
+    let (year, day) = (plain_number(&[*y0, *y1, *y2, *y3])?, plain_number(&[*d0, *d1])?);
     Some(instant(year, month, day, time.first_chunk()?)?.wrapping_mul(1_000_000_000))
 }
 
@@ -108,33 +110,9 @@ fn pairs(text: &[u8; 8], separator: u8) -> Option<[u64; 3]> {
     Some([first.into(), second.into(), third.into()])
 }
 
-/// The number of some digits, few enough not to overflow.
-fn number<const N: usize>(digits: [u8; N]) -> Option<u64> {
-    let mut number: u64 = 0;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-    }
-    Some(number)
-}
-
 /// The nanoseconds of one to nine digits behind a dot.
 fn fraction(digits: &[u8]) -> Option<u64> {
-    if !(1..=9).contains(&digits.len()) {
-        return None;
-    }
-    let mut nanos: u64 = 0;
-    for place in 0..9 {
-        let digit = digits.get(place).map_or(0, |byte| byte.wrapping_sub(b'0'));
-        if digit > 9 {
-            return None;
-        }
-        nanos = nanos.wrapping_mul(10).wrapping_add(u64::from(digit));
-    }
-    Some(nanos)
+    Some(plain_number(digits)?.wrapping_mul(*PLACES.get(digits.len())?))
 }
 
 #[cfg(test)]
