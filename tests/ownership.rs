@@ -1,12 +1,16 @@
 //! What an owner remembers of a call over re-runs in the same extensions, on a paused clock with a fake origin.
 #![cfg(test)]
 
+#[path = "stacking/layers.rs"]
+#[allow(dead_code, reason = "one of these layers is enough here")]
+mod layers;
 mod support;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Extensions;
+use layers::AlwaysTwice;
 use reqwest::{Request, Response};
 use reqwest_admission::policy::RetryOwnership;
 use reqwest_admission::{
@@ -130,23 +134,6 @@ impl Middleware for Forwards {
     }
 }
 
-/// Sends everything twice.
-struct Twice;
-
-#[async_trait]
-impl Middleware for Twice {
-    async fn handle(
-        &self,
-        request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response, Error> {
-        let first = request.try_clone().unwrap();
-        let _ = next.clone().run(first, extensions).await;
-        next.run(request, extensions).await
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_a_guard_sees_inside_of_a_second_owner_is_in_the_report_of_the_call() {
     let policy = || {
@@ -154,7 +141,7 @@ async fn what_a_guard_sees_inside_of_a_second_owner_is_in_the_report_of_the_call
         policy.max_attempts(1).build().unwrap()
     };
     let inner = AdmissionClient::builder(reqwest::Client::builder()).policy(policy());
-    let inner = inner.with(Twice).build().unwrap();
+    let inner = inner.with(AlwaysTwice).build().unwrap();
     let outer = Admission::builder().policy(policy()).build().unwrap();
     let client = ClientBuilder::new(reqwest::Client::new()).with(outer).with(Forwards(inner)).build();
     let mut extensions = Extensions::new();
