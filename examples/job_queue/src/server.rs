@@ -1,6 +1,6 @@
 //! A deployment on loopback that is closed at first, and knows which job it has done by its idempotency key.
 
-#[path = "../loopback/mod.rs"]
+#[path = "../../loopback/mod.rs"]
 mod loopback;
 
 use std::collections::{HashMap, HashSet};

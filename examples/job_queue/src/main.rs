@@ -1,12 +1,11 @@
 //! Calls that nobody takes now, parked in a job queue and done after the reset, none lost when a worker is killed.
 //!
-//! `cargo run --example defer` starts a deployment on loopback that is closed for three seconds and sends it 40 calls with a
+//! `cargo run -p job_queue` starts a deployment on loopback that is closed for three seconds and sends it 40 calls with a
 //! budget of 500 ms. Each comes back as a spill-over at once and goes, as a [`Deferred`] ticket, into a queue of
 //! [apalis](https://docs.rs/apalis) in a file of `SQLite`, to be run when the deployment opens. A worker, a process of its own,
 //! is killed half way; another one goes on. No ticket holds the key: each worker sets its own. It fails where a claim of the
 //! summary does not hold.
 
-#[path = "defer/server.rs"]
 mod server;
 
 use std::fmt::Display;
@@ -40,7 +39,8 @@ async fn main() -> Result<ExitCode, BoxDynError> {
         work(name, Path::new(database)).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let database = std::env::temp_dir().join(format!("reqwest-admission-defer-{}.db", std::process::id()));
+    let database =
+        std::env::temp_dir().join(format!("reqwest-admission-job-queue-{}.db", std::process::id()));
     let met = park_and_work(&database).await;
     std::fs::remove_file(&database).ok();
     Ok(if met? { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,12 +1,4 @@
 //! The lab's server on real sockets: its answers, what it counts, and what a caller that hangs up leaves behind.
-#![cfg(test)]
-
-mod model;
-#[path = "../examples/lab/origin.rs"]
-#[allow(dead_code, reason = "what it has for virtual time")]
-mod origin;
-#[path = "../examples/lab/sockets/server.rs"]
-mod server;
 
 use std::time::Duration;
 
@@ -15,8 +7,8 @@ use reqwest_admission::gate::Gate;
 use reqwest_admission::{Admission, AdmissionClient};
 use tokio::time::Instant;
 
-use model::{Call, Scenario, World};
-use server::{CALL, Seen, Server};
+use crate::model::{Call, Scenario, World};
+use crate::sockets::server::{CALL, Seen, Server};
 
 /// A bucket that one call fills for a day, so that no test is too slow for it.
 fn start() -> Server {

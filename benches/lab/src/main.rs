@@ -1,7 +1,7 @@
 //! A laboratory of rate limits: the middleware beside what others do, against a model of a service, in virtual time.
 //!
 //! ```text
-//! cargo run --release --example lab -- --quick
+//! cargo run --release -p lab -- --quick
 //! ```
 //!
 //! `--quick` (the default) takes less than two minutes on two cores; `--full` measures longer and over five seeds, with
@@ -28,7 +28,6 @@ mod aws;
 mod cases;
 mod chart;
 mod journal;
-#[path = "../../tests/model/mod.rs"]
 mod model;
 mod noise;
 mod origin;

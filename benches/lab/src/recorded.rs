@@ -15,7 +15,7 @@ use crate::model::{Call, Figures};
 use crate::origin::{refused, taken};
 use crate::strategy::Strategy;
 
-const DATA: &str = include_str!("../../tests/data/ptu_retry_after_ms.csv");
+const DATA: &str = include_str!("../../../tests/data/ptu_retry_after_ms.csv");
 /// On the network, one way.
 const ONE_WAY: Duration = Duration::from_millis(25);
 /// The time between calls.

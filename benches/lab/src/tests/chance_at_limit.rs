@@ -2,15 +2,13 @@
 //!
 //! The gate puts a higher rate on trial where refusals look odd. These seeds are those at which such a trial was once won
 //! against a limit, so that up to 0.26 429s per success followed for half an hour; others of their kind have 0.02.
-#![cfg(test)]
 
-mod model;
-
-use model::{Advice, Scenario, Strategy, run};
+use crate::model::{Advice, Scenario};
+use crate::strategy::Strategy;
 
 fn check(scenario: Scenario, seeds: &[u64], most: f64) {
     for &seed in seeds {
-        let figures = run(Scenario { seed, ..scenario }, Strategy::Admission);
+        let figures = Strategy::Admission.play(Scenario { seed, ..scenario }).figures();
         let rejections = figures.rejections_per_success;
         println!("seed {seed}: {rejections:.4} 429s per success, goodput {:.3}", figures.goodput);
         assert!(rejections <= most, "seed {seed}: {rejections} 429s per success");

@@ -1,11 +1,14 @@
-//! Tests of the lab itself: that it repeats, that it compares before it passes, that its journal goes on, and what it
-//! takes and prints.
+//! Tests of the lab itself (that it repeats, that it compares before it passes, that its journal goes on, what it takes
+//! and prints), and figures of the middleware that are too many or too slow for `--check`.
 
 mod args;
 mod by_hand;
+mod chance_at_limit;
 mod checks;
+mod gate_figures;
 mod journal;
 mod output;
+mod server;
 
 use crate::cases::{self, Case};
 use crate::model::{Scenario, ServerKind};

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use reqwest_admission::gate::Gate;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
-use reqwest_admission::{Admission, AdmissionPolicy, LatencyBudget};
+use reqwest_admission::{Admission, AdmissionPolicy, CallReport, LatencyBudget};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, RequestBuilder};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
@@ -132,8 +132,12 @@ pub(crate) struct Process {
 }
 
 impl Way for Process {
-    async fn call(&self, _: &World, call: Call) -> bool {
-        made(self.client.post("http://model.test/v1/responses"), call).await
+    async fn call(&self, world: &World, call: Call) -> bool {
+        let report = CallReport::default();
+        let request = self.client.post("http://model.test/v1/responses").with_extension(report.clone());
+        let is_answered = made(request, call).await;
+        world.was_refused(report.attempts().saturating_sub(u32::from(is_answered)));
+        is_answered
     }
 }
 

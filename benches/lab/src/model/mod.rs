@@ -4,7 +4,6 @@
 //! that finds it full is refused with the time to the line; any other call adds its cost. Callers think, call, and
 //! repeat; everything runs under tokio's paused clock, so a model hour takes seconds. How a call is made is a [`Way`].
 
-#![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
@@ -23,14 +22,13 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reqwest_admission::gate::Gate;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub(crate) use random::Random;
 pub(crate) use scenario::{Advice, Figures, Scenario, ServerKind};
 pub(crate) use server::{Answer, Server, Stated};
 use tenant::{Tenant, Unseen};
-pub(crate) use ways::{Oracle, granted};
+pub(crate) use ways::Oracle;
 
 /// One call of a caller's.
 #[derive(Clone, Copy, Debug)]
@@ -71,35 +69,6 @@ pub(crate) struct World {
     server: Mutex<Server>,
     tally: Mutex<Tally>,
     wobble: Mutex<Random>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Strategy {
-    Admission,
-    Oracle,
-}
-
-/// Runs a scenario with the gate alone, or with perfect knowledge.
-pub(crate) fn run(scenario: Scenario, strategy: Strategy) -> Figures {
-    match strategy {
-        Strategy::Oracle => play(scenario, |_, _| Oracle).figures(),
-        Strategy::Admission => {
-            let gate = |_: &Arc<World>, process: usize| {
-                Gate::builder().seed(scenario.seed * 1000 + process as u64).build().expect("valid settings")
-            };
-            play(scenario, gate).figures()
-        }
-    }
-}
-
-/// The mean over seeds.
-pub(crate) fn average(
-    scenario: Scenario,
-    strategy: Strategy,
-    seeds: std::ops::RangeInclusive<u64>,
-) -> Figures {
-    let runs: Vec<Figures> = seeds.map(|seed| run(Scenario { seed, ..scenario }, strategy)).collect();
-    Figures::mean(&runs)
 }
 
 /// Runs a scenario, in virtual time, in which every process calls in the way that `way` makes for it.
@@ -263,6 +232,7 @@ impl World {
     }
 
     /// The most times that one call was refused.
+    #[cfg(test)]
     pub(crate) fn most_refusals(&self) -> u32 {
         self.tally.lock().expect("tally").most_refusals
     }

@@ -42,10 +42,8 @@ pub(crate) fn report(seed: u64, folder: &Path) -> Outcome<PathBuf> {
         let _ = write!(page, "<figure style=\"margin:2rem 0\">{}", svg.replace(&ink, "currentColor"));
         let _ = write!(page, "<figcaption>{text}</figcaption></figure>");
     }
-    let _ = write!(
-        page,
-        "<p>Drawn by <code>cargo run --release --example lab -- --report --seed {seed}</code>.</p>"
-    );
+    let _ =
+        write!(page, "<p>Drawn by <code>cargo run --release -p lab -- --report --seed {seed}</code>.</p>");
     std::fs::create_dir_all(folder).map_err(about(folder))?;
     let path = folder.join("report.html");
     std::fs::write(&path, page).map_err(about(&path))?;
