@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::strategy::Strategy;
 
 pub(crate) const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
-                     [--json] [--check] [--results] | --noise | --report | --plots FOLDER | \
+                     [--json] [--check] [--results] | --zoo [--hold-out] [--cells PART] [--strategy NAME]... [--seed N] [--json] | --noise | --report | --plots FOLDER | \
                      --sockets [--seconds N] [--seed N] [--json] [--check] | --help";
 
 /// How long a run on real sockets may measure, in seconds.
@@ -19,12 +19,19 @@ const LAST_SEED: u64 = u32::MAX as u64;
 pub(crate) struct Args {
     pub(crate) help: bool,
     pub(crate) quick: bool,
+    /// Whether the quick form was asked for in so many words, which only the zoo is not by default.
+    pub(crate) is_quick_asked: bool,
     pub(crate) json: bool,
     pub(crate) check: bool,
     pub(crate) results: bool,
     pub(crate) noise: bool,
     pub(crate) report: bool,
     pub(crate) sockets: bool,
+    pub(crate) zoo: bool,
+    /// The cells of the zoo that are kept aside, and no others.
+    pub(crate) hold_out: bool,
+    /// A part of the titles or families of the cells that are played alone.
+    pub(crate) cells: Option<String>,
     /// How long a run on real sockets measures.
     pub(crate) seconds: Option<f64>,
     pub(crate) plots: Option<PathBuf>,
@@ -39,12 +46,16 @@ impl Args {
         let mut args = Self {
             help: false,
             quick: true,
+            is_quick_asked: false,
             json: false,
             check: false,
             results: false,
             noise: false,
             report: false,
             sockets: false,
+            zoo: false,
+            hold_out: false,
+            cells: None,
             seconds: None,
             plots: None,
             journal: None,
@@ -56,7 +67,7 @@ impl Args {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
             match word.as_str() {
                 "--help" | "-h" => return Ok(Self { help: true, ..args }),
-                "--quick" => args.quick = true,
+                "--quick" => (args.quick, args.is_quick_asked) = (true, true),
                 "--full" => args.quick = false,
                 "--json" => args.json = true,
                 "--check" => args.check = true,
@@ -64,6 +75,9 @@ impl Args {
                 "--noise" => args.noise = true,
                 "--report" => args.report = true,
                 "--sockets" => args.sockets = true,
+                "--zoo" => args.zoo = true,
+                "--hold-out" => (args.zoo, args.hold_out) = (true, true),
+                "--cells" => args.cells = Some(value()?),
                 "--seconds" => {
                     let text = value()?;
                     let seconds: Option<f64> = text.parse().ok().filter(|seconds| SECONDS.contains(seconds));

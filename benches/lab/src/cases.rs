@@ -2,6 +2,7 @@
 
 use crate::model::{Advice, Scenario, ServerKind};
 use crate::strategy::Strategy;
+use crate::zoo;
 
 /// One scenario with its name; cases of one name differ in numbers.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ fn is_small(callers: usize, capacity: f64) -> bool {
 /// The names that there are.
 pub(crate) fn known(name: String) -> Result<String, String> {
     let mut names = Vec::new();
-    for other in all(true).iter().map(|case| case.name).chain([RECORDED]) {
+    for other in all(true).iter().map(|case| case.name).chain([RECORDED]).chain(zoo::PARTS) {
         if !names.contains(&other) {
             names.push(other);
         }

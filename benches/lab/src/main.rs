@@ -43,6 +43,7 @@ mod strategy;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod zoo;
 
 use std::error::Error;
 use std::path::Path;
@@ -87,11 +88,15 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         }
         return Ok(true);
     }
+    if args.zoo {
+        return zoo::run(args);
+    }
     if args.sockets {
         return sockets::run(args);
     }
     let rows = runs::measure(args)?;
-    let checks = targets::checks(&rows, args.quick);
+    let mut checks = targets::checks(&rows, args.quick);
+    checks.extend(zoo::checks(args));
     if args.noise {
         print(noise::measured(&checks))?;
         return Ok(true);

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::model::{Call, Figures};
 use crate::origin::{refused, taken};
-use crate::strategy::Strategy;
+use crate::strategy::{Setting, Strategy};
 
 const DATA: &str = include_str!("../../../tests/data/ptu_retry_after_ms.csv");
 /// On the network, one way.
@@ -116,7 +116,7 @@ pub(crate) fn replay(strategy: Strategy, seed: u64) -> Replay {
     runtime.block_on(async {
         for run in rows.chunk_by(|one, other| one.0 == other.0) {
             let origin = Origin::default();
-            let client = strategy.client(seed, 0, Instant::now(), origin.clone());
+            let client = strategy.client(&Setting::new(seed, 0, Instant::now()), origin.clone());
             for (_, advice) in run {
                 sleep(PAUSE).await;
                 *origin.state() = State { advice: Duration::from_millis(*advice), ..State::default() };

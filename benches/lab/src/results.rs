@@ -111,6 +111,8 @@ const fn described(strategy: Strategy) -> &'static str {
         Strategy::HeaderJittered => "the header and up to 25 % more",
         Strategy::OpenAi => "the OpenAI SDK's rule",
         Strategy::Aws => "the AWS SDK's adaptive mode",
+        Strategy::NoGate => "this crate without its gate",
+        Strategy::CoolDown => "a shared cool-down alone",
     }
 }
 

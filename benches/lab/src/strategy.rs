@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::aws::Adaptive;
 use crate::model::{Call, Oracle, Scenario, Way, World, play};
 use crate::origin::Origin;
-use crate::peers::{Repeat, Rule};
+use crate::peers::{CoolDown, Repeat, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
@@ -28,9 +28,32 @@ pub(crate) enum Strategy {
     HeaderJittered,
     OpenAi,
     Aws,
+    /// Ours without its gate: each call keeps to its own advice alone.
+    NoGate,
+    /// The cool-down of a scope and nothing else.
+    CoolDown,
+}
+
+/// What a client process is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) seed: u64,
+    pub(crate) process: usize,
+    pub(crate) start: Instant,
+    /// Attempts of a call, if not as many as by default.
+    pub(crate) attempts: Option<u32>,
+    /// Whether the client is told that other processes share its limits.
+    pub(crate) is_told_of_fleet: bool,
+}
+
+impl Setting {
+    pub(crate) const fn new(seed: u64, process: usize, start: Instant) -> Self {
+        Self { seed, process, start, attempts: None, is_told_of_fleet: false }
+    }
 }
 
 impl Strategy {
+    /// Those of the model of a provisioned deployment.
     pub(crate) const ALL: [Self; 8] = [
         Self::Oracle,
         Self::Admission,
@@ -42,6 +65,9 @@ impl Strategy {
         Self::Aws,
     ];
 
+    /// Those of the zoo.
+    pub(crate) const ZOO: [Self; 4] = [Self::Admission, Self::ReqwestRetry, Self::NoGate, Self::CoolDown];
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Oracle => "oracle",
@@ -52,6 +78,8 @@ impl Strategy {
             Self::HeaderJittered => "header-plus-25",
             Self::OpenAi => "openai-sdk",
             Self::Aws => "aws-adaptive",
+            Self::NoGate => "no-gate",
+            Self::CoolDown => "cool-down",
         }
     }
 
@@ -78,18 +106,14 @@ impl Strategy {
         }
         play(scenario, |world, process| {
             let origin = Origin(Arc::clone(world));
-            Process { client: self.client(scenario.seed, process, world.start, origin) }
+            let setting = Setting::new(scenario.seed, process, world.start);
+            Process { client: self.client(&setting, origin) }
         })
     }
 
     /// The client of one process.
-    pub(crate) fn client(
-        self,
-        seed: u64,
-        process: usize,
-        start: Instant,
-        origin: impl Middleware,
-    ) -> ClientWithMiddleware {
+    pub(crate) fn client(self, setting: &Setting, origin: impl Middleware) -> ClientWithMiddleware {
+        let Setting { seed, process, start, .. } = *setting;
         // No request ever reaches it.
         static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
         let stack = ClientBuilder::new(CLIENT.get_or_init(reqwest::Client::new).clone());
@@ -97,7 +121,9 @@ impl Strategy {
         let stack = match self {
             // A lone caller with perfect knowledge sends exactly at the advised moment; of many, see `play`.
             Self::Oracle => stack.with(repeat(Rule::Header { jitter: 0.0 })),
-            Self::Admission => stack.with(admission(seed, process)),
+            Self::Admission => stack.with(admission(setting, true)),
+            Self::NoGate => stack.with(admission(setting, false)),
+            Self::CoolDown => stack.with(CoolDown::new(seed, process)),
             Self::ReqwestRetry => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);
                 stack.with(RetryTransientMiddleware::new_with_policy(policy))
@@ -114,16 +140,25 @@ impl Strategy {
 
 /// The middleware as it is shipped. The model's budget bounds sends, not their answers, so attempts are not cut off.
 #[expect(clippy::expect_used, reason = "valid settings")]
-fn admission(seed: u64, process: usize) -> Admission {
-    let seed = seed * 1000 + process as u64;
-    let policy = AdmissionPolicy::builder().attempt_timeout(AttemptTimeout::Unclamped).build();
-    Admission::builder()
-        .policy(policy.expect("a policy"))
-        .gate(Gate::builder().seed(seed).build().expect("a gate"))
-        .settle_from_usage(true)
-        .seed(seed)
-        .build()
-        .expect("a middleware")
+fn admission(setting: &Setting, has_gate: bool) -> Admission {
+    let seed = setting.seed * 1000 + setting.process as u64;
+    let policy = AdmissionPolicy::builder().attempt_timeout(AttemptTimeout::Unclamped);
+    let policy = match setting.attempts {
+        Some(attempts) => policy.max_attempts(attempts),
+        None => policy,
+    };
+    let admission =
+        Admission::builder().policy(policy.build().expect("a policy")).settle_from_usage(true).seed(seed);
+    let admission = if has_gate { admission.gate(gate(setting, seed)) } else { admission.without_gate() };
+    admission.build().expect("a middleware")
+}
+
+#[expect(clippy::expect_used, reason = "valid settings")]
+fn gate(setting: &Setting, seed: u64) -> Gate {
+    let gate = Gate::builder().seed(seed);
+    // The one place that tells a gate of its fleet.
+    let gate = if setting.is_told_of_fleet { gate } else { gate };
+    gate.build().expect("a gate")
 }
 
 #[derive(Debug)]
@@ -164,8 +199,9 @@ impl FromStr for Strategy {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|strategy| strategy.name()).collect();
+        let every = || Self::ALL.into_iter().chain([Self::NoGate, Self::CoolDown]);
+        every().find(|strategy| strategy.name() == name).ok_or_else(|| {
+            let names: Vec<_> = every().map(Self::name).collect();
             format!("no strategy is called {name}; there are {}", names.join(", "))
         })
     }

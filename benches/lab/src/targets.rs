@@ -21,7 +21,13 @@ pub(crate) struct Check {
     pub(crate) margins: Vec<f64>,
     /// What two standard errors are, where that was measured.
     measured: Option<f64>,
+    /// What is never taken for chance, however much a figure varies.
+    most_noise: f64,
 }
+
+/// The largest shares of a target of the zoo that may be missed by chance, where it is one to reach and one to keep below.
+const MOST_NOISE_OF_LEAST: f64 = 0.02;
+const MOST_NOISE_OF_MOST: f64 = 0.1;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
@@ -33,10 +39,33 @@ pub(crate) enum Verdict {
 }
 
 impl Check {
+    /// A figure that has one value for each seed, and must be at least or at most its target.
+    pub(crate) fn of_seeds(
+        case: &str,
+        what: &'static str,
+        values: &[f64],
+        (at_least, target): (bool, f64),
+        is_quick: bool,
+    ) -> Self {
+        let margin = |value: &f64| if at_least { value - target } else { target - value };
+        Self {
+            case: case.to_owned(),
+            what,
+            value: values.iter().sum::<f64>() / values.len() as f64,
+            target: Some(target),
+            at_least,
+            margins: values.iter().map(margin).collect(),
+            measured: is_quick.then(|| noise::tolerance(case, what, values.len())).flatten(),
+            // The lowest of many cells varies so much that anything could be within its noise.
+            most_noise: target * if at_least { MOST_NOISE_OF_LEAST } else { MOST_NOISE_OF_MOST },
+        }
+    }
+
     /// What may be missing by chance: two standard errors, from many seeds where that was measured, else from those at hand.
     pub(crate) fn tolerance(&self) -> f64 {
         self.measured
             .unwrap_or_else(|| 2.0 * noise::spread(&self.margins) / (self.margins.len() as f64).sqrt())
+            .min(self.most_noise)
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -116,6 +145,7 @@ fn checks_of(row: &Row, oracle: Option<&Row>, is_quick: bool) -> Vec<Check> {
             at_least,
             margins: row.runs.iter().enumerate().filter_map(margin).collect(),
             measured: is_quick.then(|| noise::tolerance(&row.title, what, row.runs.len())).flatten(),
+            most_noise: f64::INFINITY,
         }
     };
     let goodput = |bound| check("goodput", GOODPUT, true, bound);
@@ -159,6 +189,7 @@ fn checks_of(row: &Row, oracle: Option<&Row>, is_quick: bool) -> Vec<Check> {
                 at_least: false,
                 margins: vec![target - value],
                 measured: None,
+                most_noise: 0.0,
             };
             vec![check("sent early", early as f64, 0.0), check("median wait over advice", over, 0.10)]
         }

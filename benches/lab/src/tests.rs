@@ -9,6 +9,8 @@ mod gate_figures;
 mod journal;
 mod output;
 mod server;
+mod zoo;
+mod zoo_recorded;
 
 use crate::cases::{self, Case};
 use crate::model::{Scenario, ServerKind};

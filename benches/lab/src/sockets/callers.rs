@@ -11,7 +11,7 @@ use reqwest_middleware::{ClientWithMiddleware, Error, Middleware, Next, Result};
 
 use super::server::{CALL, Server};
 use crate::model::{Call, Way, World};
-use crate::strategy::{Strategy, made};
+use crate::strategy::{Setting, Strategy, made};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -58,7 +58,8 @@ impl Callers {
             let admission = Admission::builder().gate(gate.clone()).settle_from_usage(true);
             AdmissionClient::builder(protocol.client()).admission(admission).build()?
         } else {
-            strategy.client(world.scenario.seed, 0, world.start, Wire(protocol.client().build()?))
+            let setting = Setting::new(world.scenario.seed, 0, world.start);
+            strategy.client(&setting, Wire(protocol.client().build()?))
         };
         Ok(Self { client, server: Arc::clone(server) })
     }
