@@ -27,9 +27,17 @@ pub(crate) struct Args {
     pub(crate) noise: bool,
     pub(crate) report: bool,
     pub(crate) sockets: bool,
+    /// Real servers that limit.
+    pub(crate) servers: bool,
     pub(crate) zoo: bool,
     /// The cells of the zoo that are kept aside, and no others.
     pub(crate) hold_out: bool,
+    /// The constant of the pace whose factors are tried.
+    pub(crate) sweep: Option<String>,
+    /// The rules of the pace that are left out, one at a time.
+    pub(crate) without: Vec<String>,
+    /// What many callers and scopes cost.
+    pub(crate) scale: bool,
     /// A part of the titles or families of the cells that are played alone.
     pub(crate) cells: Option<String>,
     /// How long a run on real sockets measures.
@@ -53,9 +61,13 @@ impl Args {
             noise: false,
             report: false,
             sockets: false,
+            servers: false,
             zoo: false,
             hold_out: false,
             cells: None,
+            sweep: None,
+            without: Vec::new(),
+            scale: false,
             seconds: None,
             plots: None,
             journal: None,
@@ -75,8 +87,15 @@ impl Args {
                 "--noise" => args.noise = true,
                 "--report" => args.report = true,
                 "--sockets" => args.sockets = true,
+                "--servers" => args.servers = true,
                 "--zoo" => args.zoo = true,
                 "--hold-out" => (args.zoo, args.hold_out) = (true, true),
+                "--sweep" => (args.zoo, args.sweep) = (true, Some(value()?)),
+                "--without" => {
+                    args.zoo = true;
+                    args.without.push(value()?);
+                }
+                "--scale" => (args.zoo, args.scale) = (true, true),
                 "--cells" => args.cells = Some(value()?),
                 "--seconds" => {
                     let text = value()?;
@@ -97,8 +116,8 @@ impl Args {
                 _ => return Err(format!("{word} is not known\n{USAGE}")),
             }
         }
-        if args.seconds.is_some() && !args.sockets {
-            return Err(format!("--seconds is for --sockets alone\n{USAGE}"));
+        if args.seconds.is_some() && !args.sockets && !args.servers {
+            return Err(format!("--seconds is for --sockets and --servers alone\n{USAGE}"));
         }
         if args.noise {
             (args.quick, args.strategies) = (true, vec![Strategy::Admission]);

@@ -33,8 +33,8 @@ pub(crate) struct Series {
 }
 
 /// What a chart says beside its lines.
-pub(crate) struct Labels {
-    pub(crate) title: &'static str,
+pub(crate) struct Labels<'a> {
+    pub(crate) title: &'a str,
     pub(crate) x: &'static str,
     pub(crate) y: &'static str,
     /// Whether an axis holds decimal logarithms.
@@ -62,7 +62,7 @@ fn label(value: f64, is_log: bool) -> String {
 }
 
 /// Lines or dots over two axes, and below the title the names of the lines.
-pub(crate) fn chart(labels: &Labels, series: &[Series]) -> Outcome<String> {
+pub(crate) fn chart(labels: &Labels<'_>, series: &[Series]) -> Outcome<String> {
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, 380)).into_drawing_area();
@@ -156,7 +156,7 @@ type Chart<'a, 'b> = ChartContext<
 
 fn axes<'a, 'b>(
     area: &'a Area<'b>,
-    labels: &Labels,
+    labels: &Labels<'_>,
     xs: Range<f64>,
     ys: Range<f64>,
 ) -> Outcome<Chart<'a, 'b>> {

@@ -38,6 +38,7 @@ mod recorded;
 mod report;
 mod results;
 mod runs;
+mod servers;
 mod sockets;
 mod strategy;
 mod targets;
@@ -77,6 +78,9 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         print(format_args!("{USAGE}\n"))?;
         return Ok(true);
     }
+    if args.zoo {
+        return zoo::run(args);
+    }
     if args.report {
         let path = plots::report(args.seed, Path::new("target/lab"))?;
         print(format_args!("{}\n", path.display()))?;
@@ -88,8 +92,8 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         }
         return Ok(true);
     }
-    if args.zoo {
-        return zoo::run(args);
+    if args.servers {
+        return servers::run(args);
     }
     if args.sockets {
         return sockets::run(args);

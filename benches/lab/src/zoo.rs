@@ -10,12 +10,17 @@ mod checks;
 pub(crate) mod dialect;
 mod fleets;
 pub(crate) mod limit;
+mod pages;
 mod runs;
+mod scale;
 pub(crate) mod server;
+mod sweep;
 mod tables;
 mod world;
+mod written;
 
 use std::error::Error;
+use std::path::Path;
 
 use crate::args::Args;
 use crate::output::{print, say};
@@ -109,6 +114,17 @@ impl Zoo {
 
 /// Plays the zoo as it is asked for and prints it; false where a check fails.
 pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
+    if let Some(name) = &args.sweep {
+        print(sweep::constant(args, name)?)?;
+        return Ok(true);
+    }
+    if !args.without.is_empty() {
+        print(sweep::rules(args, &args.without)?)?;
+        return Ok(true);
+    }
+    if args.scale {
+        return scale::run();
+    }
     let extent = match (args.hold_out, args.is_quick_asked) {
         (true, _) => Extent::KeptAside,
         (false, true) => Extent::Quick,
@@ -124,8 +140,14 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         {
             print(format_args!("{}\n", played.json()))?;
         }
-    } else {
+    } else if !args.report {
         zoo.print()?;
+    }
+    if args.report {
+        let folder = Path::new("target/lab/zoo");
+        let path = pages::write(&zoo.cells, &zoo.changes, &zoo.strategies, folder)?;
+        print(format_args!("{}\n", path.display()))?;
+        return Ok(true);
     }
     let checks = zoo.checks();
     if !args.json {

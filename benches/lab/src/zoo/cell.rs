@@ -47,6 +47,8 @@ pub(crate) struct Cell {
     pub(crate) goal: Goal,
     pub(crate) callers: usize,
     pub(crate) processes: usize,
+    /// Hosts that the callers call by turns, each with a scope of its own and the limits of all.
+    pub(crate) scopes: usize,
     /// Seconds that an admitted call takes.
     pub(crate) service: f64,
     /// Whether that is only the mean of an exponential distribution.
@@ -80,6 +82,7 @@ impl Cell {
             goal,
             callers: 8,
             processes: 1,
+            scopes: 1,
             service: 0.2,
             varies: false,
             sigma: 0.0,

@@ -1,9 +1,8 @@
 //! How servers say what they have to say: the headers and texts of real ones, from their limits' standings.
 
-use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
-
 use super::limit::Standing;
+use super::written::{date, javascript, universal, up, written};
+use std::fmt::Write as _;
 
 /// The seconds from when a call is counted to when its answer is written, if the server asks its clock twice.
 const WRITING: f64 = 1e-4;
@@ -263,44 +262,4 @@ fn litellm(counted: &str, is_rest: bool) -> &'static str {
         (_, true) => "x-ratelimit-api_key-remaining-max_parallel_requests",
         (_, false) => "x-ratelimit-api_key-limit-max_parallel_requests",
     }
-}
-
-/// Rounded up, but not because of the last digit of a sum.
-fn up(number: f64) -> u64 {
-    (number - 1e-6).ceil().max(0.0) as u64
-}
-
-/// A window as express-rate-limit names it.
-fn written(window: f64) -> String {
-    if window >= 60.0 { format!("{}min", window / 60.0) } else { format!("{window}sec") }
-}
-
-fn time(epoch: f64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs_f64(epoch.max(0.0))
-}
-
-/// As in the header `Date`.
-fn date(epoch: f64) -> String {
-    httpdate::fmt_http_date(time(epoch))
-}
-
-/// As JavaScript writes a `Date`.
-fn javascript(epoch: f64) -> String {
-    let [name, day, month, year, clock] = parts(epoch);
-    format!("{name} {month} {day} {year} {clock} GMT+0000 (Coordinated Universal Time)")
-}
-
-/// As LiteLLM writes a moment.
-fn universal(epoch: f64) -> String {
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    let [_, day, month, year, clock] = parts(epoch);
-    let month = MONTHS.find(&month).map_or(0, |place| place / 3 + 1);
-    format!("{year}-{month:02}-{day} {clock} UTC")
-}
-
-/// Name of the day, day, month, year, time of the day.
-fn parts(epoch: f64) -> [String; 5] {
-    let text = date(epoch).replace(',', "");
-    let mut words = text.split(' ').map(str::to_owned);
-    std::array::from_fn(|_| words.next().unwrap_or_default())
 }

@@ -134,7 +134,12 @@ impl World {
         } else {
             ("chat/completions", cell.budget)
         };
-        let url = format!("http://zoo.test/v1/{path}");
+        let url = |number: usize| match cell.scopes {
+            1 => format!("http://zoo.test/v1/{path}"),
+            scopes => format!("http://zoo{}.test/v1/{path}", number % scopes),
+        };
+        // Callers that call many hosts do so from different ends.
+        let mut number = caller * 7919;
         let body = if is_banned { r#"{"model":"forbidden"}"# } else { r#"{"model":"allowed"}"# };
         let first = if think > 0.0 { random.exponential(think) } else { 0.01 * random.uniform() };
         sleep(Duration::from_secs_f64(first)).await;
@@ -144,9 +149,13 @@ impl World {
             let start = Instant::now();
             let deadline = start + Duration::from_secs_f64(budget);
             self.book().advised[caller] = None;
+            number += 1;
             // What may have been processed, as a 503 without advice may, is repeated for safe methods alone.
-            let request =
-                if cell.spec.voice.status == 429 { client.post(&url).body(body) } else { client.get(&url) };
+            let request = if cell.spec.voice.status == 429 {
+                client.post(url(number)).body(body)
+            } else {
+                client.get(url(number))
+            };
             let mut request = request
                 .with_extension(By { caller, cost })
                 .with_extension(Call { size: service, estimate: cost, start, deadline })
