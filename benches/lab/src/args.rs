@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use crate::strategy::Strategy;
 
 pub(crate) const USAGE: &str = "lab [--quick | --full] [--strategy NAME]... [--scenario NAME]... [--seed N] [--journal FILE] \
-                     [--json] [--check] [--results] | --zoo [--hold-out] [--cells PART] [--strategy NAME]... [--seed N] [--json] | --noise | --report | --plots FOLDER | \
-                     --sockets [--seconds N] [--seed N] [--json] [--check] | --help";
+                     [--json] [--check] [--results] | --noise | --report | --plots FOLDER | \
+                     --sockets [--seconds N] [--seed N] [--json] [--check] | \
+                     --zoo [--quick | --hold-out] [--cells PART] [--scenario PART]... [--strategy NAME]... [--seed N] \
+                     [--json | --report] [--check] | --sweep NAME | --without NAME... | --scale | \
+                     --servers [--seconds N] [--strategy NAME]... | --help";
 
 /// How long a run on real sockets may measure, in seconds.
 const SECONDS: RangeInclusive<f64> = 1.0..=3600.0;

@@ -15,6 +15,10 @@
 //! `--report` draws the plots instead, into `target/lab/report.html`, and `--plots FOLDER` those of the README.
 //! `--results` writes the tables into `benches/RESULTS.md`, the README's comparison, and its plots.
 //!
+//! `--zoo` plays the zoo: limiters of all kinds, as real ones are, limits that change, fleets. `--hold-out` plays the tenth of its
+//! cells that is kept aside; `--servers` plays real servers that are on this machine; `--scale`, `--sweep` and `--without` are
+//! for whoever works on the gate, and described in `benches/README.md`.
+//!
 //! `--sockets` plays a part of it in real time over loopback instead, beside the same minute in virtual time, which takes
 //! a few minutes (`--seconds N` makes the minute shorter); there `--check` fails where the two contradict each other.
 //!

@@ -11,6 +11,7 @@ mod output;
 mod server;
 mod zoo;
 mod zoo_recorded;
+mod zoo_runs;
 
 use crate::cases::{self, Case};
 use crate::model::{Scenario, ServerKind};

@@ -5,18 +5,18 @@
 
 pub(crate) mod cell;
 pub(crate) mod cells;
-mod changes;
+pub(crate) mod changes;
 mod checks;
 pub(crate) mod dialect;
-mod fleets;
+pub(crate) mod fleets;
 pub(crate) mod limit;
 mod pages;
-mod runs;
-mod scale;
+pub(crate) mod runs;
+pub(crate) mod scale;
 pub(crate) mod server;
 mod sweep;
 mod tables;
-mod world;
+pub(crate) mod world;
 mod written;
 
 use std::error::Error;

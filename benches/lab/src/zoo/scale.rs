@@ -97,7 +97,7 @@ fn measure(callers: usize, scopes: usize, limit: Option<f64>) -> Size {
     Size { callers, scopes, limit, gate, without: best(Strategy::NoGate), grown }
 }
 
-fn microseconds(cell: &Cell, strategy: Strategy, seed: u64) -> f64 {
+pub(crate) fn microseconds(cell: &Cell, strategy: Strategy, seed: u64) -> f64 {
     let start = on_processor();
     let outcome = play(cell, ROUND_TRIP, strategy, seed);
     let took = on_processor().saturating_sub(start);
