@@ -30,6 +30,8 @@ pub(crate) struct CallCell {
     /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
     /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
     attempts: AtomicU32,
+    /// The newest run has sent an attempt and has not ended: it is on its way, or was dropped.
+    unfinished: AtomicBool,
     /// Of the newest run; of no account where there are no attempts.
     deadline: Mutex<Option<Instant>>,
     /// See [`sealed`](super::sealed).
@@ -114,8 +116,11 @@ impl Run {
         let cell = run.cell();
         let mut kept = cell.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         let given_up = cell.given_up.load(Ordering::Relaxed);
-        // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
-        if !given_up && kept.is_some_and(|old| old <= now) {
+        let dropped = cell.unfinished.load(Ordering::Relaxed);
+        let late = kept.is_some_and(|old| old <= now);
+        // After the deadline of a call that came to an end, the same extensions serve a new call. A call that was dropped
+        // on its way is still the same one: whoever drops it and sends it again has a time limit for each try.
+        if late && !given_up && !dropped {
             cell.forget();
         }
         let attempts = cell.attempts.load(Ordering::Relaxed);
@@ -124,8 +129,10 @@ impl Run {
         *kept = Some(deadline);
         drop(kept);
         cell.running.store(true, Ordering::Release);
-        let conflict =
-            (given_up || attempts >= max_attempts).then(|| RetryConflict::new(ConflictKind::Reentry));
+        // An ordinary failure that was handed on may be sent again by a layer outside: to refuse that would destroy the
+        // response that the layer falls back on. It is sent once, since the attempts of earlier runs count.
+        let reentered = given_up || (dropped && (late || attempts >= max_attempts));
+        let conflict = reentered.then(|| RetryConflict::new(ConflictKind::Reentry));
         Entered { run, report, deadline, attempts, conflict }
     }
 
@@ -135,7 +142,13 @@ impl Run {
 
     /// An attempt is on its way; until it ends well it counts, even if it is dropped.
     pub(crate) fn attempt_started(&self) {
+        self.cell().unfinished.store(true, Ordering::Relaxed);
         self.count(|attempts| attempts.saturating_add(1));
+    }
+
+    /// The run has come to its end, whatever it is; a run that is dropped does not get here.
+    pub(crate) fn ended(&self) {
+        self.cell().unfinished.store(false, Ordering::Relaxed);
     }
 
     /// The attempt ended in something that nobody retries for want of capacity.
