@@ -17,8 +17,8 @@ use std::time::Duration;
 use backon::Retryable as _;
 use http::Extensions;
 use layers::{
-    AlwaysTwice, AuthRefresh, BuildsAnew, Cache, FreshMapTwice, GiveUpAndAgain, Hedge, MustCopy, Signer, Wrapper,
-    reqwest_retry, streaming,
+    AlwaysTwice, AuthRefresh, BuildsAnew, Cache, FreshMapTwice, GiveUpAndAgain, Hedge, MustCopy, Signer,
+    Wrapper, reqwest_retry, streaming,
 };
 use reqwest::Response;
 use reqwest_admission::policy::{Backoff, OnSpill, RetryOwnership};

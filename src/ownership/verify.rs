@@ -63,11 +63,8 @@ const FAILURE: &[u8] =
 /// ```
 pub async fn verify_sole_owner(client: &ClientWithMiddleware) -> io::Result<SoleOwnerReport> {
     let refused = Observed::of(client, REFUSAL).await?;
-    let mut report = SoleOwnerReport {
-        arrivals: refused.count(),
-        failure_arrivals: None,
-        verdict: refused.verdict(),
-    };
+    let mut report =
+        SoleOwnerReport { arrivals: refused.count(), failure_arrivals: None, verdict: refused.verdict() };
     if report.is_sole_owner() {
         let failed = Observed::of(client, FAILURE).await?;
         report.failure_arrivals = Some(failed.count());

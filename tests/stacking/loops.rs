@@ -26,8 +26,7 @@ async fn law_4_a_hand_written_loop_does_not_hammer() {
 async fn law_4_a_backon_loop_does_not_hammer() {
     for client in clients() {
         let server = refusing().await;
-        let backoff =
-            backon::ConstantBuilder::new().with_delay(Duration::from_millis(1)).with_max_times(20);
+        let backoff = backon::ConstantBuilder::new().with_delay(Duration::from_millis(1)).with_max_times(20);
         let outcome = (|| client.get(server.url("/")).send()).retry(backoff).await;
         assert!(SpillOver::of(&outcome).is_some(), "{outcome:?}");
         assert_eq!(server.count(), 1);
@@ -81,7 +80,8 @@ async fn law_4_the_retry_layer_of_async_openai_around_marked_responses_does_not_
 #[tokio::test]
 async fn what_loops_send_is_what_the_page_says() {
     println!("\nLoops around the client\n| loop | fits | exceeds |\n|---|---|---|");
-    let section = PAGE.split("//! # ").find(|section| section.starts_with("Loops around the client")).unwrap();
+    let section =
+        PAGE.split("//! # ").find(|section| section.starts_with("Loops around the client")).unwrap();
     let mut missing = Vec::new();
     for way in Loop::ALL {
         let mut sends = [0; 2];

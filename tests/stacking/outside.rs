@@ -55,7 +55,10 @@ async fn a_signal_is_seen_through_a_retry_layer_outside_before_and_after_its_rep
         let outcome = client.post(server.url("/")).body("job").send().await;
         assert_eq!(SpillOver::of(&outcome).map(SpillOver::reason), Some(Reason::BudgetExceeded));
         let error = outcome.unwrap_err();
-        assert_eq!(SpillOver::find(&error).and_then(SpillOver::status), Some(http::StatusCode::TOO_MANY_REQUESTS));
+        assert_eq!(
+            SpillOver::find(&error).and_then(SpillOver::status),
+            Some(http::StatusCode::TOO_MANY_REQUESTS)
+        );
         assert_eq!(server.count(), failures + 1);
         assert!(error.source().is_some());
     }
@@ -87,7 +90,9 @@ async fn the_error_of_a_layer_inside_is_not_judged_by_its_words() {
             next: reqwest_middleware::Next<'_>,
         ) -> Result<Response, Error> {
             if self.0.swap(true, Ordering::Relaxed) {
-                return Err(Error::middleware(std::io::Error::other("the token is not cloneable: try_clone")));
+                return Err(Error::middleware(std::io::Error::other(
+                    "the token is not cloneable: try_clone",
+                )));
             }
             next.run(request, extensions).await
         }
