@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
-use serde::de::{self, IntoDeserializer as _};
+use serde::de;
 use serde::{Deserialize, Serialize};
 
 /// One random draw, uniform on `[0, 1)`.
@@ -121,11 +121,13 @@ impl<'de> Deserialize<'de> for UpwardJitter {
             }
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
-                // All of its settings have defaults.
-                if name == "proportional" {
-                    return Ok(UpwardJitter::default());
+                match name {
+                    // All of its settings have defaults.
+                    "proportional" => Ok(UpwardJitter::default()),
+                    "uniform" => Err(E::custom("jitter.uniform.up_to is missing, allowed is 0s to 1h")),
+                    "none" => Ok(UpwardJitter::None),
+                    _ => Err(E::unknown_variant(name, &["proportional", "uniform", "none"])),
                 }
-                Written::deserialize(name.into_deserializer()).map(Into::into)
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, settings: A) -> Result<Self::Value, A::Error> {

@@ -72,7 +72,7 @@ fn every_bad_value_names_its_field_its_value_and_the_range() {
         (r#"{"on_spill":"panic"}"#, "unknown variant"),
         (r#"{"jitter":"sideways"}"#, "unknown variant `sideways`"),
         (r#"{"jitter":{"sideways":{}}}"#, "unknown variant `sideways`"),
-        (r#"{"jitter":"uniform"}"#, "uniform"),
+        (r#"{"jitter":"uniform"}"#, "jitter.uniform.up_to is missing"),
         (r#"{"jitter":{"uniform":{}}}"#, "missing field `up_to`"),
         (r#"{"jitter":{"proportional":{"chair":1}}}"#, "unknown field `chair`"),
         (r#"{"jitter":{"proportional":{"share":2}}}"#, "jitter.proportional.share is 2, allowed is 0 to 1"),
