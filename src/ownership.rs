@@ -123,13 +123,15 @@ impl RetryConflict {
         (attempts > 1).then(|| Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
-    /// The conflict in the outcome of `send()`, if there is one.
+    /// The conflict in the outcome of `send()`, if there is one; errors are searched as by
+    /// [`SpillOver::find`](crate::SpillOver::find).
     #[must_use]
     pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
         outcome.as_ref().err().and_then(error_chain::in_middleware_error)
     }
 
-    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way.
+    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way; see
+    /// [`SpillOver::find`](crate::SpillOver::find).
     #[must_use]
     pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         error_chain::find(error)
