@@ -184,9 +184,9 @@
 //! # The same extensions again
 //!
 //! `ClientWithMiddleware::execute_with_extensions` lets a caller keep the extensions. After a success or an ordinary error
-//! such as a 404 they serve the next call. After a spill-over they do not, nor after the deadline of a call that was dropped
-//! on its way: the next call is a [`ConflictKind::Reentry`]. Use new extensions for each call, or copies of extensions that
-//! no call has used.
+//! such as a 404 they serve the next call. After a spill-over they do not, nor for a minute after a call was dropped on its
+//! way and its deadline has passed: the next call is a [`ConflictKind::Reentry`]. Use new extensions for each call, or copies
+//! of extensions that no call has used.
 //!
 //! # Evidence of others
 //!

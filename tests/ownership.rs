@@ -116,6 +116,19 @@ async fn a_time_limit_for_each_try_outside_never_sends_more_than_our_attempts_or
     }
 }
 
+/// A caller who keeps the extensions of a call that was dropped long ago has a new call.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_dropped_does_not_haunt_calls_long_after_its_deadline() {
+    let origin = Origin::in_order([Answer::ok().after(ms(60_000)), Answer::ok().after(ms(20_000))]);
+    let client = origin.behind(Admission::default());
+    let mut extensions = Extensions::new();
+    assert!(tokio::time::timeout(ms(1000), post(&client, &mut extensions)).await.is_err());
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(kind(&post(&client, &mut extensions).await), Some(ConflictKind::Reentry));
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(post(&client, &mut extensions).await.unwrap().status(), 200);
+}
+
 /// The table of the page "Who retries?" of a server that does not answer.
 #[tokio::test(start_paused = true)]
 async fn what_a_time_limit_for_each_try_sends_is_what_the_page_says() {

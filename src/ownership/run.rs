@@ -1,13 +1,14 @@
 //! What is remembered of a logical call over its runs: how often it was sent, and whether it was given up.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use http::Extensions;
 
 use super::guard::{Attempt, Passage};
 use super::{ConflictKind, RetryConflict};
+use crate::clock;
 use crate::observe::{CallReport, WeakReport};
 
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
@@ -32,15 +33,31 @@ pub(crate) struct CallCell {
     attempts: AtomicU32,
     /// The newest run has sent an attempt and has not ended: it is on its way, or was dropped.
     unfinished: AtomicBool,
-    /// Of the newest run; of no account where there are no attempts.
-    deadline: Mutex<Option<Instant>>,
+    times: Mutex<Times>,
     /// See [`sealed`](super::sealed).
     pub(super) touched: AtomicBool,
     /// See [`guard`](super::guard).
     pub(super) passage: Passage,
 }
 
+/// Moments of the newest run.
+#[derive(Debug, Default)]
+struct Times {
+    /// Of no account if there are no attempts.
+    deadline: Option<Instant>,
+    /// When it was dropped.
+    dropped: Option<Instant>,
+}
+
+/// A layer that has dropped a try sends the next within this time. Extensions that nobody has used for longer serve a new
+/// call.
+const SOON: Duration = Duration::from_secs(60);
+
 impl CallCell {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
@@ -48,6 +65,7 @@ impl CallCell {
     fn forget(&self) {
         self.given_up.store(false, Ordering::Relaxed);
         self.attempts.store(0, Ordering::Relaxed);
+        self.unfinished.store(false, Ordering::Relaxed);
     }
 }
 
@@ -114,20 +132,21 @@ impl Run {
         let run = Self { call: mark.call.clone() };
         let report = brought.unwrap_or_else(|| run.call.clone());
         let cell = run.cell();
-        let mut kept = cell.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = cell.times();
         let given_up = cell.given_up.load(Ordering::Relaxed);
-        let dropped = cell.unfinished.load(Ordering::Relaxed);
-        let late = kept.is_some_and(|old| old <= now);
+        let soon = |dropped: Instant| now.saturating_duration_since(dropped) <= SOON;
+        let dropped = cell.unfinished.load(Ordering::Relaxed) && times.dropped.is_some_and(soon);
+        let late = times.deadline.is_some_and(|old| old <= now);
         // After the deadline of a call that came to an end, the same extensions serve a new call. A call that was dropped
-        // on its way is still the same one: whoever drops it and sends it again has a time limit for each try.
+        // on its way a moment ago is still the same one: whoever drops it and sends it again has a time limit for each try.
         if late && !given_up && !dropped {
             cell.forget();
         }
         let attempts = cell.attempts.load(Ordering::Relaxed);
         // One deadline per logical call, however often a layer outside runs it.
-        let deadline = kept.filter(|_| attempts > 0).unwrap_or(deadline);
-        *kept = Some(deadline);
-        drop(kept);
+        let deadline = times.deadline.filter(|_| attempts > 0).unwrap_or(deadline);
+        times.deadline = Some(deadline);
+        drop(times);
         cell.running.store(true, Ordering::Release);
         // An ordinary failure that was handed on may be sent again by a layer outside: to refuse that would destroy the
         // response that the layer falls back on. It is sent once, since the attempts of earlier runs count.
@@ -174,6 +193,10 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.cell().running.store(false, Ordering::Release);
+        let cell = self.cell();
+        if cell.unfinished.load(Ordering::Relaxed) {
+            cell.times().dropped = Some(clock::now());
+        }
+        cell.running.store(false, Ordering::Release);
     }
 }
