@@ -127,6 +127,9 @@ impl Reading {
     }
 
     /// The wait that the response advises.
+    ///
+    /// A [terminal](Self::terminal) refusal keeps the moment it names, too: nobody waits for it within the call, but a job
+    /// queue may.
     #[must_use]
     pub const fn hint(&self) -> Option<&Hint> {
         self.hint.as_ref()

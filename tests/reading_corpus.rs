@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_admission::Reading;
-use reqwest_admission::reading::Profile;
+use reqwest_admission::reading::{Hint, Profile};
 use serde::Deserialize;
 
 /// Cases of the table that we hold to be wrong, with the reason.
@@ -53,8 +53,12 @@ impl Case {
     /// What differs from what is expected.
     fn differences(&self) -> Vec<String> {
         let reading = self.read();
-        let wait = reading.hint().map(|hint| hint.wait().as_millis());
-        let source = reading.hint().map(|hint| hint.source().to_string());
+        // The table says what a call may wait for: nothing after a terminal refusal, and no number of milliseconds where the
+        // advice is longer than any budget.
+        let waitable = |hint: &&Hint| reading.terminal().is_none() && hint.wait() < Hint::LONGEST_WAIT;
+        let hint = reading.hint().filter(waitable);
+        let wait = hint.map(|hint| hint.wait().as_millis());
+        let source = hint.map(|hint| hint.source().to_string());
         let exhausted: BTreeSet<_> = reading.exhausted().iter().map(|unit| unit.to_string()).collect();
         let mut differences = Vec::new();
         if wait != self.expected_wait_ms {

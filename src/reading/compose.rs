@@ -128,12 +128,10 @@ impl Refusal<'_> {
             None => self.named_units(),
         };
         reading.exhausted = union(reading.exhausted, named);
-        if reading.terminal.is_none() {
-            if hint.is_none() {
-                reading.backoff_floor = self.profile.backoff_floor;
-            }
-            reading.hint = hint;
+        if reading.terminal.is_none() && hint.is_none() {
+            reading.backoff_floor = self.profile.backoff_floor;
         }
+        reading.hint = hint.filter(|hint| !self.is_dishonest(hint));
     }
 
     fn is_throttled(&self, summary: &Summary<'_>) -> bool {
@@ -168,12 +166,16 @@ impl Refusal<'_> {
         if directive.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"false")) {
             return Some(Terminal::ServerDirective);
         }
-        let dishonest = hint.is_none_or(|hint| hint.wait < HONEST_DAILY_DELAY);
         let unnamed = hint.is_none_or(|hint| hint.kind == HintKind::WindowReset);
-        let daily = self.body.daily_quota && dishonest
+        let daily = self.body.daily_quota && hint.is_none_or(|hint| self.is_dishonest(hint))
             || self.body.long_quota && hint.is_none()
             || summary.daily_spent && unnamed;
         daily.then_some(Terminal::QuotaExhausted)
+    }
+
+    /// Whether a quota per day is said to come back sooner than one does.
+    fn is_dishonest(&self, hint: &Hint) -> bool {
+        self.body.daily_quota && hint.wait < HONEST_DAILY_DELAY
     }
 
     /// What the response names as exhausted, the counters apart: a header that says so, else codes, else sentences.

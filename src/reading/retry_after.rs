@@ -112,7 +112,7 @@ fn read(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Advice> {
     if unit == BareUnit::Milliseconds
         && let Some(delay) = timespan(value)
     {
-        return clock.advice(Stated::delay(delay)?);
+        return clock.advice(Stated::delay(delay));
     }
     clock.read(value, unit).or_else(|| longest_member(value, unit, clock))
 }

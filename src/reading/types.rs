@@ -19,8 +19,15 @@ pub struct Hint {
 }
 
 impl Hint {
+    /// The longest [`wait`](Self::wait), 2³¹ seconds. It stands for advice beyond every bound, such as a delay of 300
+    /// years or the year 4099: longer than any budget, and no number to reckon with ([RFC 9111 §1.2.2] saturates
+    /// delta-seconds alike).
+    ///
+    /// [RFC 9111 §1.2.2]: https://www.rfc-editor.org/rfc/rfc9111#section-1.2.2
+    pub const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);
+
     /// The advised wait in whole milliseconds, counted from the receipt of the response; sub-millisecond parts are
-    /// rounded up. Never longer than the time until the year 2101 by the server's clock.
+    /// rounded up. At most [`LONGEST_WAIT`](Self::LONGEST_WAIT).
     #[must_use]
     pub const fn wait(&self) -> Duration {
         self.wait

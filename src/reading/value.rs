@@ -17,7 +17,7 @@ pub(super) use date::is_weekday;
 pub(super) use duration::{scan_units, timespan};
 pub(super) use number::{Decimal, decimal, json_decimal, plain_number, scan_decimal, scan_digits};
 
-/// The longest relative delay that is plausible: 366 days. A longer one is a mistake, not advice.
+/// The longest relative delay of a reset that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
 
 /// 2100-01-01T00:00:00Z, in nanoseconds since the epoch. A later instant is a mistake, not advice.
@@ -45,38 +45,44 @@ pub(super) enum Stated {
     Delay(Duration),
     /// An instant by the server's clock, in nanoseconds since the epoch, up to the beginning of 2100.
     At(u64),
+    /// Well-formed, and beyond every bound: longer than any budget where it is advice, a mistake where it is a reset.
+    Beyond,
 }
 
 impl Stated {
     /// A number of nanoseconds as a delay.
-    pub(super) fn delay(nanos: u128) -> Option<Self> {
-        let delay = whole_millis(nanos)?;
-        (delay <= MAX_DELAY).then_some(Self::Delay(delay))
+    pub(super) fn delay(nanos: u128) -> Self {
+        whole_millis(nanos).filter(|delay| *delay <= MAX_DELAY).map_or(Self::Beyond, Self::Delay)
+    }
+
+    /// The statement, unless it is beyond every bound.
+    pub(super) fn within_bounds(self) -> Option<Self> {
+        (self != Self::Beyond).then_some(self)
     }
 
     /// The same of a number that fits into a machine word.
-    fn delay_of(nanos: u64) -> Option<Self> {
+    fn delay_of(nanos: u64) -> Self {
         const LONGEST: u64 = MAX_DELAY.as_secs().wrapping_mul(1_000_000_000);
         // Rounded up by adding, which cannot overflow here; asking for a remainder takes twice as long.
         let rounded_up = || nanos.wrapping_add(999_999) / 1_000_000;
-        (nanos <= LONGEST).then(|| Self::Delay(Duration::from_millis(rounded_up())))
+        if nanos <= LONGEST { Self::Delay(Duration::from_millis(rounded_up())) } else { Self::Beyond }
     }
 
     /// An instant as nanoseconds since the epoch.
-    fn at(nanos: u128) -> Option<Self> {
-        u64::try_from(nanos).ok().filter(|nanos| *nanos <= LATEST).map(Self::At)
+    fn at(nanos: u128) -> Self {
+        u64::try_from(nanos).ok().filter(|nanos| *nanos <= LATEST).map_or(Self::Beyond, Self::At)
     }
 
     /// A bare number: a delay up to 366 days, else an epoch in seconds, milli-, micro- or nanoseconds by its
     /// magnitude, whatever the field is called: `RateLimit-Reset` carries delays and epochs alike.
-    pub(super) fn number(number: Decimal, unit: BareUnit) -> Option<Self> {
+    pub(super) fn number(number: Decimal, unit: BareUnit) -> Self {
         let scaled = number.nanos();
         if unit == BareUnit::Seconds
             && let Ok(nanos) = u64::try_from(scaled)
         {
             // Too few for an epoch in anything but seconds.
             let epoch = (EARLIEST_EPOCH..=LATEST).contains(&nanos);
-            return if epoch { Some(Self::At(nanos)) } else { Self::delay_of(nanos) };
+            return if epoch { Self::At(nanos) } else { Self::delay_of(nanos) };
         }
         let delay = match unit {
             BareUnit::Seconds => scaled,
@@ -90,7 +96,7 @@ impl Stated {
             1_000_000_000_000..100_000_000_000_000 => 1_000,
             1_000_000_000_000_000..100_000_000_000_000_000 => 1_000_000,
             1_000_000_000_000_000_000..100_000_000_000_000_000_000 => 1_000_000_000,
-            _ => return None,
+            _ => return Self::Beyond,
         };
         Self::at(quotient(scaled, divisor))
     }
@@ -98,11 +104,11 @@ impl Stated {
     /// Reads any of the grammars.
     pub(super) fn parse(value: &[u8], unit: BareUnit, received_at: SystemTime) -> Option<Self> {
         let value = value.trim_ascii();
-        if value.len() > MAX_VALUE {
+        if value.len() > MAX_VALUE && !value.iter().all(u8::is_ascii_digit) {
             return None;
         }
         match Value::read(value, received_at)? {
-            Value::Bare(number) => Self::number(number, unit),
+            Value::Bare(number) => Some(Self::number(number, unit)),
             Value::Stated(stated) => Some(stated),
         }
     }
@@ -135,7 +141,7 @@ impl Value {
         }
         match duration::go_usual(value)? {
             (number, true) => Some(Self::Bare(Decimal::of_nanos(number))),
-            (nanos, false) => Stated::delay_of(nanos).map(Self::Stated),
+            (nanos, false) => Some(Self::Stated(Stated::delay_of(nanos))),
         }
     }
 
@@ -143,15 +149,13 @@ impl Value {
     fn read_unusual(value: &[u8], received_at: SystemTime) -> Option<Self> {
         let short = value.len() <= MAX_VALUE;
         let stated = match value {
-            [b'0'..=b'9', _, _, _, b'-', ..] if short => date::rfc3339(value).and_then(Stated::at),
+            [b'0'..=b'9', _, _, _, b'-', ..] if short => date::rfc3339(value).map(Stated::at),
             [b'0'..=b'9' | b'.', ..] => match scan_decimal(value)? {
                 (number, []) => return Some(Self::Bare(number)),
-                first => duration::go_from(first).and_then(Stated::delay),
+                first => duration::go_from(first).map(Stated::delay),
             },
-            [b'P' | b'p', ..] if short => duration::iso8601(value).and_then(Stated::delay),
-            [b'A'..=b'Z' | b'a'..=b'z', ..] if short => {
-                date::http_date(value, received_at).and_then(Stated::at)
-            }
+            [b'P' | b'p', ..] if short => duration::iso8601(value).map(Stated::delay),
+            [b'A'..=b'Z' | b'a'..=b'z', ..] if short => date::http_date(value, received_at).map(Stated::at),
             _ => None,
         };
         stated.map(Self::Stated)
@@ -177,11 +181,13 @@ mod tests {
     use http::header::{AGE, DATE};
 
     use super::*;
+    use crate::reading::Hint;
 
     fn wait(value: &str) -> Option<u128> {
         match Stated::parse(value.as_bytes(), BareUnit::Seconds, SystemTime::UNIX_EPOCH)? {
             Stated::Delay(delay) => Some(delay.as_millis()),
             Stated::At(nanos) => Some(u128::from(nanos / 1_000_000)),
+            Stated::Beyond => None,
         }
     }
 
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!(wait(b"Mon, 03 Jun 2019 11:00:10 GMT"), Some(10_000));
         assert_eq!(wait(b"2019-06-03T11:00:10.0005Z"), Some(10_001));
         assert_eq!(wait(b"2019-06-03T10:00:00Z"), Some(0));
-        assert_eq!(wait(b"2101-06-03T10:00:00Z"), None);
+        assert_eq!(wait(b"2101-06-03T10:00:00Z"), Some(Hint::LONGEST_WAIT.as_millis()));
         assert_eq!(wait(b"7"), Some(7_000));
     }
 

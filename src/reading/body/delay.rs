@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::names::Kind;
 use super::super::reset::Buckets;
 use super::super::retry_after::Waits;
-use super::super::types::HintKind;
+use super::super::types::{Hint, HintKind};
 use super::super::value::{Advice, BareUnit, Decimal, Stated, decimal, json_decimal};
 use super::{MAX_ELEMENTS, Path, Walk};
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -68,7 +68,9 @@ impl Walk<'_> {
             }
             _ => return false,
         };
-        if let Some(advice) = self.advice(value, unit) {
+        // A reset beyond every bound is a mistake, a wait that long is none.
+        let is_plausible = |advice: &Advice| kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT;
+        if let Some(advice) = self.advice(value, unit).filter(is_plausible) {
             self.offer(rank, kind, advice, path);
         }
         true
@@ -83,7 +85,9 @@ impl Walk<'_> {
                 }
             }
             "reset" => {
-                if let Some(advice) = self.advice(value, BareUnit::Seconds) {
+                if let Some(advice) = self.advice(value, BareUnit::Seconds)
+                    && advice.wait < Hint::LONGEST_WAIT
+                {
                     self.offer(Rank::Reset, HintKind::WindowReset, advice, path);
                 }
             }
@@ -93,7 +97,7 @@ impl Walk<'_> {
     }
 
     fn advice(&self, value: &Value, unit: BareUnit) -> Option<Advice> {
-        let number = |number| Stated::number(number, unit).and_then(|stated| self.clock.advice(stated));
+        let number = |number| self.clock.advice(Stated::number(number, unit));
         match value {
             Value::Number(_) => decimal_of(value).and_then(number),
             Value::String(text) => self.clock.read(text.as_bytes(), unit),
@@ -109,7 +113,7 @@ impl Walk<'_> {
                     }
                     (None, nanos) => Decimal::ZERO.plus_billionths(nanos??)?,
                 };
-                self.clock.advice(Stated::number(total, BareUnit::Seconds)?)
+                self.clock.advice(Stated::number(total, BareUnit::Seconds))
             }
             _ => None,
         }

@@ -71,11 +71,11 @@ fn behind(text: &str, mut within: bool, received_at: SystemTime) -> Option<State
     }
     let text = text.trim_start_matches(QUOTES);
     if let Some(nanos) = scan_units(text.as_bytes()) {
-        return Stated::delay(nanos);
+        return Some(Stated::delay(nanos));
     }
     // Only behind that preposition: elsewhere it could be a time of day.
     if within && let Some(nanos) = timespan(word(text)?.as_bytes()) {
-        return Stated::delay(nanos);
+        return Some(Stated::delay(nanos));
     }
     instant(text, received_at)
 }
@@ -93,7 +93,7 @@ fn instant(text: &str, received_at: SystemTime) -> Option<Stated> {
     candidates.into_iter().flatten().find_map(|candidate| {
         match Stated::parse(candidate.as_bytes(), BareUnit::Seconds, received_at)? {
             at @ Stated::At(_) => Some(at),
-            Stated::Delay(_) => None,
+            Stated::Delay(_) | Stated::Beyond => None,
         }
     })
 }

@@ -1,6 +1,8 @@
 use super::*;
 use http::HeaderMap;
 
+use crate::reading::Hint;
+
 fn read(profile: &str, body: &str) -> Body {
     let headers = HeaderMap::new();
     let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_767_225_600)).unwrap();
@@ -36,7 +38,7 @@ fn sentences() {
         ("please retry shortly", None),
         ("Please try again later", None),
         ("limited to 20 API calls / minute", None),
-        ("try again in 99999999999999999999s", None),
+        ("try again in 99999999999999999999s", Some(Hint::LONGEST_WAIT.as_millis())),
         ("You will regain access on 2026-09-01 at 00:00 UTC.", None),
         ("retry after 30", None),
         ("Request was throttled. Expected available in 831.0 seconds.", Some(831_000)),
@@ -186,7 +188,6 @@ fn numbers_in_every_notation_of_json() {
         ("1767225607e0", Some(7_000)),
         ("1.767225607E9", Some(7_000)),
         ("1.767225607e18", Some(7_000)),
-        ("1e300", None),
         ("-1e2", None),
         ("-0", None),
         ("1e400", None),
@@ -214,7 +215,7 @@ fn a_protobuf_duration_is_read_as_far_as_it_goes() {
         (r#"{"nanos":1500000000}"#, Some(1_500)),
         (r#"{"seconds":1e2}"#, Some(100_000)),
         (r#"{"seconds":1.5,"nanos":0}"#, Some(1_500)),
-        (r#"{"seconds":1e300,"nanos":5}"#, None),
+        (r#"{"seconds":1e300,"nanos":5}"#, Some(Hint::LONGEST_WAIT.as_millis())),
         (r#"{"seconds":-1,"nanos":5}"#, None),
         (r#"{"seconds":"5s"}"#, None),
         (r#"{"seconds":"5s","nanos":1}"#, None),

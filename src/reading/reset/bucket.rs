@@ -129,7 +129,7 @@ impl Bucket<'_> {
         if number.nanos() == 0 && self.is_sentinel() {
             return None;
         }
-        Stated::number(number, self.bare_unit(profile, number, unit)?)
+        Stated::number(number, self.bare_unit(profile, number, unit)?).within_bounds()
     }
 
     /// The unit of a bare reset. Azure OpenAI sends seconds on some deployments and milliseconds on others under one
@@ -224,9 +224,11 @@ fn is_later(known: Reset, new: Reset, clock: &Clock<'_>) -> bool {
     let place = |reset| {
         let (stated, sure, number) = match reset {
             Reset::Stated(stated) => (Some(stated), 2, None),
-            Reset::Bare(number, unit) => {
-                (Stated::number(number, unit), u8::from(unit == BareUnit::Seconds), Some(number.nanos()))
-            }
+            Reset::Bare(number, unit) => (
+                Stated::number(number, unit).within_bounds(),
+                u8::from(unit == BareUnit::Seconds),
+                Some(number.nanos()),
+            ),
         };
         (stated.and_then(|stated| clock.advice(stated)).map(|advice| advice.wait), sure, number)
     };

@@ -48,9 +48,9 @@ impl ReadPart {
             Part::ResetAfter => Self::Reset(0, read_reset(value, unit, clock)?),
             Part::Reset => Self::Reset(1, read_reset(value, unit, clock)?),
             Part::ResetAgain => Self::Reset(2, read_reset(value, unit, clock)?),
-            Part::Window => match Stated::number(decimal(value)?, unit)? {
+            Part::Window => match Stated::number(decimal(value)?, unit) {
                 Stated::Delay(window) => Self::Window(window),
-                Stated::At(_) => return None,
+                Stated::At(_) | Stated::Beyond => return None,
             },
             Part::Status => Self::Rejected(value.eq_ignore_ascii_case(b"rejected")),
             Part::Utilization => Self::Utilized(decimal(value)?.nanos() >= 1_000_000_000),
@@ -90,7 +90,7 @@ pub(super) fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
 pub(super) fn whole_reset(value: &[u8], unit: BareUnit, clock: &Clock<'_>) -> Option<Reset> {
     Some(match Value::read(value, clock.received_at())? {
         Value::Bare(number) => Reset::Bare(number, unit),
-        Value::Stated(stated) => Reset::Stated(stated),
+        Value::Stated(stated) => Reset::Stated(stated.within_bounds()?),
     })
 }
 

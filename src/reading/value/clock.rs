@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use http::header::{AGE, DATE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::super::types::Hint;
 use super::{BareUnit, MAX_DELAY, Stated, count, date};
 
 /// A statement turned into a wait.
@@ -81,9 +82,9 @@ impl<'h> Clock<'h> {
             return Some(nanos);
         }
         self.headers.get_all(DATE).iter().take(super::super::MAX_LINES).find_map(|value| {
-            match date::http_date(value.as_bytes().trim_ascii(), self.received_at).and_then(Stated::at)? {
+            match date::http_date(value.as_bytes().trim_ascii(), self.received_at).map(Stated::at)? {
                 Stated::At(at) => Some(at),
-                Stated::Delay(_) => None,
+                Stated::Delay(_) | Stated::Beyond => None,
             }
         })
     }
@@ -95,15 +96,16 @@ impl<'h> Clock<'h> {
             Stated::Delay(wait) => wait,
             Stated::At(at) => {
                 let ahead = at.saturating_sub(self.server_now());
-                Duration::from_millis(ahead.div_ceil(1_000_000))
+                Duration::from_millis(ahead.div_ceil(1_000_000)).min(Hint::LONGEST_WAIT)
             }
+            Stated::Beyond => Hint::LONGEST_WAIT,
         }
     }
 
     /// The same, with the instant where it is one.
     pub(in crate::reading) fn advice(&self, stated: Stated) -> Option<Advice> {
         let at = match stated {
-            Stated::Delay(_) => None,
+            Stated::Delay(_) | Stated::Beyond => None,
             Stated::At(at) => Some(SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(at))?),
         };
         Some(Advice { wait: self.wait(stated), at })

