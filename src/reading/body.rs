@@ -75,7 +75,8 @@ pub(super) struct Body {
 impl Body {
     /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
     pub(super) fn read(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Self {
-        let mut walk = Walk { rules, clock, nested: 0, passes: false, found: Self::default() };
+        let mut walk =
+            Walk { rules, clock, nested: 0, passes: false, cost: Cost::default(), found: Self::default() };
         let body = body.get(..MAX_BODY).unwrap_or(body);
         // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
@@ -88,6 +89,7 @@ impl Body {
                 None => walk.plain_text(text),
             }
         }
+        walk.wait_for_cost();
         walk.found.final_code &= !walk.passes;
         walk.found
     }
@@ -131,7 +133,17 @@ struct Walk<'a> {
     nested: u8,
     /// Whether a message says that a final code is none here.
     passes: bool,
+    cost: Cost,
     found: Body,
+}
+
+/// What a GraphQL query costs, and what there is for it: <https://shopify.dev/docs/api/usage/limits>.
+#[derive(Default)]
+struct Cost {
+    requested: Option<Duration>,
+    most: Option<Duration>,
+    available: Option<Duration>,
+    restored: Option<Duration>,
 }
 
 impl Walk<'_> {
@@ -204,7 +216,7 @@ impl Walk<'_> {
         let spaced = words::spaced(key);
         let words: ArrayVec<&str, 16> = spaced.split('-').take(16).collect();
         let path = parent.key(key);
-        if self.wait_member(&words, value, &path, limits) {
+        if self.wait_member(&words, value, &path, limits) || self.cost_member(&words, value) {
             return;
         }
         match (words.as_slice(), value) {

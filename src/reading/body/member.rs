@@ -10,7 +10,7 @@ use super::super::value::{Advice, Stated, TimeUnit, count, json_number, number, 
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
-use super::{BodyAdvice, MAX_ELEMENTS, Path, Walk};
+use super::{BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// How a body states a wait, the most trustworthy way first.
@@ -101,7 +101,11 @@ fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
                         "until",
                     ]);
                 let rank = if unit == TimeUnit::Milliseconds { Rank::ResetMillis } else { Rank::Reset };
-                (says_when || limits && words.len() == 1).then_some((rank, unit, HintKind::WindowReset))
+                (says_when || limits && words.len() == 1 || words.ends_with(&["limit", "reset"])).then_some((
+                    rank,
+                    unit,
+                    HintKind::WindowReset,
+                ))
             }
         };
     }
@@ -121,7 +125,17 @@ fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
             && has(&["time"])
             && words.iter().all(|word| matches!(*word, "estimated" | "time") || timed)
         || has(&["next"])
-            && has(&["access", "request", "call", "try", "attempt", "retry", "allowed", "available"])
+            && has(&[
+                "access",
+                "request",
+                "call",
+                "try",
+                "attempt",
+                "retry",
+                "allowed",
+                "available",
+                "before",
+            ])
         || has(&["available"]) && has(&["in", "at", "after"])
         || has(&["blocked", "banned", "suspended", "locked"])
             && (timed || has(&["until", "for", "duration"]))
@@ -159,6 +173,40 @@ impl Walk<'_> {
             self.offer(rank, kind, advice, path);
         }
         true
+    }
+
+    /// Takes in a member that states costs; whether it was one.
+    pub(super) fn cost_member(&mut self, words: &[&str], value: &Json<'_>) -> bool {
+        let place = match words {
+            ["requested", "query", "cost"] => &mut self.cost.requested,
+            ["maximum", "available"] => &mut self.cost.most,
+            ["currently", "available"] => &mut self.cost.available,
+            ["restore", "rate"] => &mut self.cost.restored,
+            _ => return false,
+        };
+        if let Json::Number(text) = value {
+            *place = json_number(text);
+        }
+        true
+    }
+
+    /// The time until there is enough for a query: what is missing, at the rate that it comes back by the second.
+    pub(super) fn wait_for_cost(&mut self) {
+        let Cost { requested: Some(requested), available: Some(available), restored: Some(restored), most } =
+            self.cost
+        else {
+            return;
+        };
+        if most.is_some_and(|most| most < requested) {
+            self.found.too_large = true;
+        } else if self.found.refuses
+            && let Ok(wait) = Duration::try_from_secs_f64(
+                requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64(),
+            )
+        {
+            let path = Path { text: "extensions.cost.throttlestatus".to_owned(), fixed: true };
+            self.offer(Rank::RetryAfter, HintKind::RetryAfter, self.clock.advice(Stated::delay(wait)), &path);
+        }
     }
 
     fn advice(&self, value: &Json<'_>, unit: TimeUnit) -> Option<Advice> {

@@ -14,6 +14,8 @@ enum Behind {
     Preposition,
     /// One of duration: `blocked for 2 hours`, `banned until ..`. What comes after or in something else is another matter.
     ForOrUntil,
+    /// One of a moment: `available in 5s`. What is available for so long is not awaited.
+    NotFor,
 }
 
 /// The words of waiting, with those before them that belong to them.
@@ -27,6 +29,7 @@ fn trigger(word: &str, before: &str) -> Option<Behind> {
         "again" if matches!(before, "try" | "trying" | "back" | "come" | "check" | "request" | "attempt") => {
             Behind::Preposition
         }
+        "off" if before == "back" => Behind::Anything,
         "back" if before == "come" || before == "check" || before == "try" => Behind::Preposition,
         // Supabase: `you can only request this after ..`.
         "this" if before == "request" => Behind::Preposition,
@@ -37,7 +40,7 @@ fn trigger(word: &str, before: &str) -> Option<Behind> {
         {
             Behind::Preposition
         }
-        "available" | "unblocked" | "unbanned" | "lifted" => Behind::Preposition,
+        "available" | "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
         "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => Behind::ForOrUntil,
         _ => return None,
     })
@@ -65,7 +68,7 @@ fn is_of_something_else(word: &str) -> bool {
 /// The words that may stand between a word of waiting and the time.
 const FILLERS: &str = "\
     about again another approximately approx around at be call calls it is least minimum please request \
-    requests roughly the this time timestamp waiting will your";
+    requests roughly the this time timestamp waiting will your delay seconds secs sec s";
 
 /// The most such words.
 const MAX_FILLERS: usize = 6;
@@ -99,19 +102,20 @@ fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<State
     let (mut preposition, mut within) = (behind == Behind::Anything, false);
     for _ in 0..=MAX_FILLERS {
         let bare =
-            text.trim_start_matches([' ', ':', '=', '~', '"', '\'', '`', '*', '(', '[', '<', '_', '-', '\t']);
+            text.trim_start_matches([' ', ':', '=', '~', '"', '\'', '`', '*', '(', '[', '_', '-', '\t']);
         // What a colon or an equals sign introduces is the value.
         let sign = text
             .get(..text.len().saturating_sub(bare.len()))
             .is_some_and(|between| between.contains([':', '=']));
-        preposition |= sign && behind == Behind::Preposition;
+        preposition |= sign && behind != Behind::ForOrUntil;
         text = bare;
         if preposition && let Some(time) = time(text, within, clock) {
             return Some(time);
         }
         let (word, tail) = split_word(text);
         match word {
-            "for" | "until" | "till" => preposition = true,
+            "for" | "until" | "till" if behind != Behind::NotFor => preposition = true,
+            "from" if behind == Behind::NotFor => preposition = true,
             "in" | "after" | "at" | "on" if behind != Behind::ForOrUntil => {
                 preposition = true;
                 within |= word == "in";
