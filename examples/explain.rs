@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_admission::decision::{Call, Decision, Outcome, decide};
 use reqwest_admission::jitter::Draw;
-use reqwest_admission::reading::{Profile, Terminal};
+use reqwest_admission::reading::{Hint, Profile, Terminal};
 use reqwest_admission::{AdmissionPolicy, LatencyBudget, Reading};
 use serde::{Deserialize, Serialize};
 
@@ -160,10 +160,11 @@ fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
     let profile = Profile::named(case.provider.as_deref().unwrap_or("standard"));
     let body = case.body.as_deref().map(str::as_bytes);
     let reading = Reading::with_profile(profile, status, &headers, body, received_at);
+    let hint = waited_for(&reading);
     let explained = Explained {
         id: &case.id,
-        wait_ms: reading.hint().map(|hint| whole_millis(hint.wait())),
-        source: reading.hint().map(|hint| hint.source().to_string()),
+        wait_ms: hint.map(|hint| whole_millis(hint.wait())),
+        source: hint.map(|hint| hint.source().to_string()),
         exhausted: reading.exhausted().iter().map(|unit| unit.as_str()).collect(),
         retryable: reading.terminal().is_none(),
         decision: match options.decide(&reading, options.attempt, true, Draw::ZERO).0 {
@@ -173,6 +174,11 @@ fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
         },
     };
     serde_json::to_string(&explained).map_err(|error| error.to_string())
+}
+
+/// The advice that a call may wait for: none after a terminal refusal, and none that is longer than any budget.
+fn waited_for(reading: &Reading) -> Option<&Hint> {
+    reading.hint().filter(|hint| reading.terminal().is_none() && hint.wait() < Hint::LONGEST_WAIT)
 }
 
 fn system_time(at: jiff::Timestamp) -> Option<SystemTime> {

@@ -70,9 +70,11 @@ struct Shared {
     /// Whether a sealed request has ever come through the layers inside.
     any_arrived: AtomicBool,
     policy: AdmissionPolicy,
-    profile: Option<&'static Profile>,
+    profile: Option<Profile>,
+    /// Those of single hosts, before the built-in ones.
+    profiles: Vec<Profile>,
     /// The host that was asked for last, and its profile: most clients talk to one.
-    last_profile: Mutex<Option<(Box<str>, &'static Profile)>>,
+    last_profile: Mutex<Option<(Box<str>, Profile)>>,
     gate: Option<Gate>,
     scope_by: Option<Arc<ScopeFn>>,
     recent_scopes: RecentScopes,
@@ -142,16 +144,17 @@ impl Middleware for Admission {
 }
 
 impl Shared {
-    fn profile_of(&self, host: &str) -> &'static Profile {
-        if let Some(profile) = self.profile {
-            return profile;
+    fn profile_of(&self, host: &str) -> Profile {
+        if let Some(profile) = &self.profile {
+            return profile.clone();
         }
         let mut last = self.last_profile.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((known, profile)) if **known == *host => profile,
+            Some((known, profile)) if **known == *host => profile.clone(),
             _ => {
-                let profile = Profile::for_host(host);
-                *last = Some((host.into(), profile));
+                let own = Profile::of_host(&self.profiles, host);
+                let profile = own.unwrap_or_else(|| Profile::for_host(host)).clone();
+                *last = Some((host.into(), profile.clone()));
                 profile
             }
         }
@@ -175,7 +178,7 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
             .field("policy", &self.policy)
-            .field("profile", &self.profile.map(Profile::name))
+            .field("profile", &self.profile)
             .field("chance", &self.chance)
             .finish_non_exhaustive()
     }

@@ -3,28 +3,31 @@
 //! Pure: the moment of receipt is an argument, nothing here reads a clock or waits.
 
 mod body;
-mod compose;
+mod hint;
+mod judge;
+mod limits;
 mod marks;
 mod names;
-mod ratelimit;
-mod reset;
-mod retry_after;
-mod types;
+mod profile;
+mod structured;
 mod value;
-mod vendor;
+mod waits;
+mod windows;
 
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+pub use hint::{Hint, HintKind, HintSource};
+pub(crate) use limits::Limits;
+pub use limits::ServiceLimit;
+pub use marks::NativeSpillOver;
 pub(crate) use marks::{number, proxy_attempts};
-use types::Limits;
-pub use types::{Hint, HintKind, HintSource, NativeSpillOver, ServiceLimit, Terminal};
-pub use vendor::Profile;
-pub(crate) use vendor::{CountedBy, Segment};
+pub use profile::{CountedBy, Profile, ProfileBuilder, ProfileError};
+pub use value::TimeUnit;
 
-use crate::units::QuotaUnits;
+use crate::units::{QuotaUnit, QuotaUnits};
 
 /// The longest part of a body that is looked at, in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
@@ -34,6 +37,18 @@ const MAX_FIELD: usize = 1024;
 
 /// The most lines of a structured or date field that are looked at.
 const MAX_LINES: usize = 8;
+
+/// Why no wait will help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Terminal {
+    /// Credit, spend cap or a long-lived quota is used up.
+    QuotaExhausted,
+    /// The server says not to repeat the request (`x-should-retry: false`).
+    ServerDirective,
+    /// The request is larger than the server will ever take.
+    RequestTooLarge,
+}
 
 /// What one response says about capacity.
 ///
@@ -50,7 +65,7 @@ pub struct Reading {
     pub(crate) backoff_floor: Option<Duration>,
     pub(crate) request_id: Option<HeaderValue>,
     pub(crate) native_spill_over: Option<NativeSpillOver>,
-    /// See [`proxy_attempts`].
+    /// How often a proxy says that it has sent the request.
     pub(crate) proxy_attempts: Option<NonZeroU32>,
 }
 
@@ -70,7 +85,6 @@ impl Reading {
     ///
     /// The body counts only with a status that [`Profile::inspects_body_of`] names.
     #[must_use]
-    #[inline]
     pub fn with_profile(
         profile: &Profile,
         status: StatusCode,
@@ -91,8 +105,38 @@ impl Reading {
             native_spill_over: None,
             proxy_attempts: None,
         };
-        compose::read(profile, headers, body, &mut reading);
-        reading
+        judge::read(profile, headers, body, &mut reading);
+        profile.adjust(headers, body, reading)
+    }
+
+    /// This reading as one of a refusal for want of capacity, or as none. For [`ProfileBuilder::adjust`], like the
+    /// following.
+    #[must_use]
+    pub const fn refused(mut self, refused: bool) -> Self {
+        self.throttled = refused;
+        self
+    }
+
+    /// This reading with an explicit wait, counted from receipt, and the place it was read from.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration, source: HintSource) -> Self {
+        self.hint =
+            Some(Hint { wait: wait.min(Hint::LONGEST_WAIT), at: None, kind: HintKind::RetryAfter, source });
+        self
+    }
+
+    /// This reading with this reason why no wait will help, or none.
+    #[must_use]
+    pub const fn with_terminal(mut self, terminal: Option<Terminal>) -> Self {
+        self.terminal = terminal;
+        self
+    }
+
+    /// This reading with one more unit that is exhausted.
+    #[must_use]
+    pub const fn with_exhausted(mut self, unit: QuotaUnit) -> Self {
+        self.exhausted = self.exhausted.with(unit);
+        self
     }
 
     /// The response's status.
@@ -127,6 +171,9 @@ impl Reading {
     }
 
     /// The wait that the response advises.
+    ///
+    /// A [terminal](Self::terminal) refusal keeps the moment it names, too: nobody waits for it within the call, but a job
+    /// queue may.
     #[must_use]
     pub const fn hint(&self) -> Option<&Hint> {
         self.hint.as_ref()

@@ -41,7 +41,7 @@ struct Known {
     credential: Option<u64>,
     scope: ScopeKey,
     /// That of its endpoint.
-    profile: &'static Profile,
+    profile: Profile,
     /// Whether a body may be looked at for the label without reading it.
     is_plain: bool,
 }
@@ -51,7 +51,7 @@ impl RecentScopes {
     /// `profile` finds the profile of its endpoint, always the same one.
     ///
     /// The credential is kept as keyed hashes only.
-    pub(crate) fn scope_of(&self, request: &Request, profile: impl FnOnce() -> &'static Profile) -> ScopeKey {
+    pub(crate) fn scope_of(&self, request: &Request, profile: impl FnOnce() -> Profile) -> ScopeKey {
         let credential = credential(request);
         let hash = credential.as_deref().map(|credential| self.hash(credential));
         let named = named_in_path(request.url().path());
@@ -60,10 +60,10 @@ impl RecentScopes {
             return known.scope.clone();
         }
         let profile = profile();
-        self.find_or_make(&Parts::of(request, credential, named, profile), hash, profile)
+        self.find_or_make(&Parts::of(request, credential, named, &profile), hash, &profile)
     }
 
-    fn find_or_make(&self, parts: &Parts<'_>, hash: Option<u64>, profile: &'static Profile) -> ScopeKey {
+    fn find_or_make(&self, parts: &Parts<'_>, hash: Option<u64>, profile: &Profile) -> ScopeKey {
         let mut recent = self.lock();
         let is_it = |known: &&Known| known.credential == hash && parts.are_of(&known.scope);
         if let Some(known) = recent.scopes.iter().find(is_it) {
@@ -71,7 +71,7 @@ impl RecentScopes {
         }
         let scope = parts.key();
         let is_plain = parts.label.as_deref().is_some_and(is_plain);
-        recent.remember(Known { credential: hash, scope: scope.clone(), profile, is_plain });
+        recent.remember(Known { credential: hash, scope: scope.clone(), profile: profile.clone(), is_plain });
         scope
     }
 
@@ -104,14 +104,14 @@ impl Known {
     fn is_plainly_of(&self, request: &Request, named: Option<&str>) -> bool {
         let label = self.scope.label_str();
         begins_with(request.url(), self.scope.endpoint())
-            && match (named, self.profile.counted_by) {
+            && match (named, self.profile.counted_by()) {
                 (Some(_), _) => label == named,
                 (None, CountedBy::Account) => label.is_none(),
                 (None, CountedBy::Model) => {
                     let body = request.body().and_then(reqwest::Body::as_bytes);
                     self.is_plain && body.zip(label).is_some_and(|(body, label)| names_plainly(body, label))
                 }
-                (None, CountedBy::Segment(_) | CountedBy::Routes(_)) => false,
+                (None, CountedBy::Segment { .. } | CountedBy::Routes(_)) => false,
             }
     }
 }
@@ -133,7 +133,7 @@ impl<'a> Parts<'a> {
         request: &'a Request,
         credential: Option<Cow<'a, [u8]>>,
         named: Option<&'a str>,
-        profile: &Profile,
+        profile: &'a Profile,
     ) -> Self {
         let label = named.map(Cow::Borrowed).or_else(|| label_beside(request, profile));
         Self { url: request.url(), credential, label }

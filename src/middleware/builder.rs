@@ -20,7 +20,8 @@ use crate::spill::{Deployment, RouteError, RouteSettings, Router, Routes};
 #[derive(Default)]
 pub struct AdmissionBuilder {
     policy: AdmissionPolicyBuilder,
-    profile: Option<&'static Profile>,
+    profile: Option<Profile>,
+    profiles: Vec<Profile>,
     chance: Chance,
     observer: Option<Arc<dyn Observer>>,
     guarded: bool,
@@ -65,8 +66,14 @@ impl AdmissionBuilder {
 
     /// Reads all responses with this profile, instead of the one of each answering host.
     #[must_use]
-    pub const fn profile(mut self, profile: &'static Profile) -> Self {
-        self.profile = Some(profile);
+    pub fn profile(mut self, profile: impl Into<Profile>) -> Self {
+        self.profile = Some(profile.into());
+        self
+    }
+
+    /// Reads the responses of each of these profiles' hosts with it, before the built-in ones.
+    pub fn profiles(mut self, profiles: impl IntoIterator<Item = Profile>) -> Self {
+        self.profiles.extend(profiles);
         self
     }
 
@@ -198,7 +205,8 @@ impl AdmissionBuilder {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
         #[cfg(feature = "estimate")]
         let estimator = self.estimator;
-        let Self { profile, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } = self;
+        let Self { profile, profiles, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } =
+            self;
         let gate = match gate {
             GateChoice::Own => Some(Gate::default()),
             GateChoice::Shared(gate) => Some(gate),
@@ -210,6 +218,7 @@ impl AdmissionBuilder {
             any_arrived: AtomicBool::new(false),
             policy,
             profile,
+            profiles,
             last_profile,
             gate,
             scope_by,
@@ -231,7 +240,7 @@ impl fmt::Debug for AdmissionBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdmissionBuilder")
             .field("policy", &self.policy)
-            .field("profile", &self.profile.map(Profile::name))
+            .field("profile", &self.profile)
             .field("chance", &self.chance)
             .finish_non_exhaustive()
     }

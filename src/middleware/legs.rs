@@ -125,9 +125,9 @@ impl LogicalCall<'_> {
     }
 
     /// What is known of the vendor where the call is.
-    pub(super) fn profile_of(&self, response: &Response) -> &'static Profile {
+    pub(super) fn profile_of(&self, response: &Response) -> Profile {
         match self.target() {
-            Some(target) => target.profile,
+            Some(target) => target.profile.clone(),
             None => self.shared.profile_of(response.url().host_str().unwrap_or_default()),
         }
     }

@@ -17,7 +17,7 @@ impl LogicalCall<'_> {
         let received_at = clock::wall_clock();
         let status = response.status();
         let profile = self.profile_of(&response);
-        let peeked = if profile.inspects_body_of(status) {
+        let peeked = if profile.inspects_body(status, response.headers()) {
             let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
             let patience = self.cut_off.map_or(patience, |end| patience.min(end));
             Peeked::read(response, MAX_BODY, patience).await
@@ -25,7 +25,7 @@ impl LogicalCall<'_> {
             Peeked::unread(response)
         };
         let headers = &peeked.head().headers;
-        let reading = Reading::with_profile(profile, status, headers, Some(peeked.text()), received_at);
+        let reading = Reading::with_profile(&profile, status, headers, Some(peeked.text()), received_at);
         Sent::Read(Box::new((peeked, reading)))
     }
 
@@ -37,6 +37,6 @@ impl LogicalCall<'_> {
         }
         let (status, headers) = (response.status(), response.headers());
         let profile = self.profile_of(response);
-        Some(Reading::with_profile(profile, status, headers, None, clock::wall_clock()))
+        Some(Reading::with_profile(&profile, status, headers, None, clock::wall_clock()))
     }
 }

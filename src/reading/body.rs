@@ -1,22 +1,25 @@
-//! The body of a refusal: delays, codes and sentences in the JSON shapes that vendors use.
+//! The body of a refusal: waits, codes and sentences in the JSON shapes that vendors use, and in XML faults.
 //!
-//! One walk over known containers serves all shapes; keys are compared without case, `_` and `-`. A body that is not
-//! JSON says nothing, whatever numbers it has in it, unless the whole of it is a code that the vendor is known for.
+//! One walk over all members serves all shapes. A body of any other kind says nothing, whatever numbers it has in it, unless
+//! the whole of it is a code.
 
-mod delay;
+mod json;
+mod member;
 mod sentence;
 mod words;
+mod xml;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use serde_json::{Map, Value};
 
-pub(super) use delay::BodyAdvice;
+use json::Json;
+use member::Rank;
 
 use super::MAX_BODY;
-use super::value::Clock;
-use super::vendor::{Profile, is_rate_code, normal_code};
+use super::hint::HintKind;
+use super::profile::{Rules, is_rate_code, normal_code};
+use super::value::{Advice, Clock};
 use crate::units::QuotaUnits;
 
 /// The most elements of an array and the most embedded headers that are looked at.
@@ -33,39 +36,62 @@ const MAX_MESSAGE: usize = 8 * 1024;
 /// A quota per day whose stated delay is shorter than this is not honest about it.
 pub(super) const HONEST_DAILY_DELAY: Duration = Duration::from_secs(3_600);
 
+/// The wait that a body states.
+#[derive(Debug, Clone)]
+pub(super) struct BodyAdvice {
+    pub(super) advice: Advice,
+    pub(super) kind: HintKind,
+    pub(super) path: String,
+    rank: Rank,
+}
+
 /// What a body says.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) advice: Option<BodyAdvice>,
     /// What codes, quota ids and embedded counters name.
     pub(super) units: QuotaUnits,
-    /// What sentences name, where nothing better does.
+    /// What sentences name, if nothing better does.
     pub(super) prose_units: QuotaUnits,
-    pub(super) terminal: bool,
+    /// Whether a code says that no wait helps, and no message that this one passes.
+    pub(super) final_code: bool,
+    /// Whether a message says that no wait helps.
+    pub(super) final_phrase: bool,
     /// Whether the request is larger than the limit, and not only than what is left of it.
     pub(super) too_large: bool,
+    /// Whether a message says so in so many words, which some say of what is left, too.
+    pub(super) says_too_large: bool,
     pub(super) daily_quota: bool,
-    /// Whether a message names a quota per day or longer, whose times are honest where there are any.
+    /// Whether a message names a quota per day or longer, whose times are honest if there are any.
     pub(super) long_quota: bool,
     /// Whether a code, or for some vendors a message, says that a rate was exceeded.
     pub(super) rate_limited: bool,
+    /// Whether a code makes a refusal of a success.
+    pub(super) refuses: bool,
     /// The keys of the policies that `violated-policies` names.
     pub(super) violated: ArrayVec<u64, 8>,
 }
 
 impl Body {
     /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
-    pub(super) fn read(profile: &Profile, body: &[u8], received_at: SystemTime, clock: &Clock<'_>) -> Self {
-        let (ending, found) = (Ending::default(), Self::default());
-        let mut walk = Walk { profile, clock, received_at, nested: 0, ending, found };
+    pub(super) fn read(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Self {
+        let mut walk =
+            Walk { rules, clock, nested: 0, passes: false, cost: Cost::default(), found: Self::default() };
         let body = body.get(..MAX_BODY).unwrap_or(body);
         // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
-        match serde_json::from_slice::<Value>(body) {
-            Ok(root) => walk.root(&root, &Path::default()),
-            Err(_) => walk.plain_text(body),
+        if let Ok(text) = str::from_utf8(body) {
+            match Json::read(text) {
+                Some(root) => walk.root(&root, &Path::default()),
+                None if text.starts_with('<') => xml::elements(text, |name, text| {
+                    walk.member(name, &Json::String(text.into()), &Path::default(), false, 0);
+                }),
+                None => walk.plain_text(text),
+            }
         }
-        Self { terminal: walk.ending.is_terminal(), ..walk.found }
+        walk.wait_for_cost();
+        walk.found.final_code &= !walk.passes;
+        walk.found
     }
 }
 
@@ -102,45 +128,37 @@ impl Path {
 }
 
 struct Walk<'a> {
-    profile: &'a Profile,
+    rules: &'a Rules,
     clock: &'a Clock<'a>,
-    received_at: SystemTime,
     nested: u8,
-    ending: Ending,
+    /// Whether a message says that a final code is none here.
+    passes: bool,
+    cost: Cost,
     found: Body,
 }
 
-/// What a body says of whether any wait helps.
-#[derive(Debug, Default)]
-struct Ending {
-    terminal_code: bool,
-    terminal_phrase: bool,
-    /// Whether a message says that a terminal code is none here.
-    passes: bool,
-}
-
-impl Ending {
-    const fn is_terminal(&self) -> bool {
-        self.terminal_code && !self.passes || self.terminal_phrase
-    }
+/// What a GraphQL query costs, and what there is for it: <https://shopify.dev/docs/api/usage/limits>.
+#[derive(Default)]
+struct Cost {
+    requested: Option<Duration>,
+    most: Option<Duration>,
+    available: Option<Duration>,
+    restored: Option<Duration>,
 }
 
 impl Walk<'_> {
-    fn root(&mut self, root: &Value, path: &Path) {
+    fn root(&mut self, root: &Json<'_>, path: &Path) {
         match root {
-            Value::Object(map) => self.object(map, path, false, 0),
+            Json::Object(_) => self.child(root, path, false, 0),
             // Google wraps the error in a list of one, Salesforce lists its errors.
-            Value::Array(list) => {
-                for element in list.iter().take(MAX_ELEMENTS) {
-                    if let Value::Object(map) = element {
-                        self.object(map, path, false, 0);
-                    }
-                }
-            }
-            Value::String(text) => {
-                self.open(text, path);
-            }
-            _ => {}
+            Json::Array(list) => list
+                .iter()
+                .take(MAX_ELEMENTS)
+                .filter_map(|element| Json::read(element.get()))
+                .filter(|element| matches!(element, Json::Object(_)))
+                .for_each(|element| self.child(&element, path, false, 0)),
+            Json::String(text) => self.message(text, path),
+            Json::Number(_) | Json::Other => {}
         }
     }
 
@@ -148,88 +166,76 @@ impl Walk<'_> {
     fn open(&mut self, text: &str, path: &Path) -> bool {
         // The object may follow a few words, as in `got status: 429. {"error": ..}`.
         let Some(start) = text.find(['{', '[']).filter(|_| self.nested < MAX_NESTED) else { return false };
-        let Some(Ok(root)) = text.get(start..).map(serde_json::from_str::<Value>) else { return false };
-        if !matches!(root, Value::Object(_) | Value::Array(_)) {
-            return false;
-        }
+        let root = text.get(start..).and_then(Json::read);
+        let Some(root @ (Json::Object(_) | Json::Array(_))) = root else { return false };
         self.nested = self.nested.saturating_add(1);
         self.root(&root, &Path { text: path.text.clone(), fixed: !path.text.is_empty() });
         self.nested = self.nested.saturating_sub(1);
         true
     }
 
-    fn plain_text(&mut self, body: &[u8]) {
-        if body.len() <= MAX_CODE
-            && let Ok(text) = str::from_utf8(body)
-            && !text.contains(char::is_whitespace)
-        {
+    fn plain_text(&mut self, text: &str) {
+        if text.len() <= MAX_CODE && !text.contains(char::is_whitespace) {
             // Dropbox: `too_many_write_operations`, in summaries followed by `/...`.
             let code = normal_code(text.split('/').next().unwrap_or(text));
             self.found.units =
-                self.profile.unit_of_code(&code).into_iter().fold(self.found.units, QuotaUnits::with);
+                self.rules.unit_of_code(&code).into_iter().fold(self.found.units, QuotaUnits::with);
             self.found.rate_limited |= is_rate_code(&code);
         }
     }
 
-    /// Reads an object; `limits` where it is one that holds limit, remaining and reset.
-    fn object(&mut self, map: &Map<String, Value>, path: &Path, limits: bool, depth: u8) {
+    /// Reads a value below a key; `limits` if it is below one that names a limit.
+    fn child(&mut self, value: &Json<'_>, path: &Path, limits: bool, depth: u8) {
         if depth >= MAX_DEPTH {
             return;
         }
-        for (key, value) in map {
-            let name = normal_code(key.get(..MAX_CODE).unwrap_or(key));
-            let at = || path.key(key);
-            if limits && self.limit_member(&name, value, &at()) {
-                continue;
-            }
-            if self.wait_member(&name, value, &at()) {
-                continue;
-            }
-            match name.as_str() {
-                "code" | "type" | "errorcode" | "errortype" | "policyname" | "tag" | "reason" | "err"
-                | "name" => {
-                    self.code(value);
-                    self.child(value, &at(), false, depth);
-                }
-                "status" => self.code(value),
-                "message" | "msg" | "detail" | "details" | "error" | "errors" | "errordescription"
-                | "errormessage" | "errorsummary" | "description" | "title" | "info" | "raw" => {
-                    if let Value::String(text) = value {
-                        if matches!(name.as_str(), "error" | "errors" | "errorsummary") {
-                            self.code(value);
-                        }
-                        self.message(text, &at());
-                    } else {
-                        self.child(value, &at(), false, depth);
+        match value {
+            Json::Object(members) => {
+                for (key, value) in members {
+                    if let Some(value) = Json::read(value.get()) {
+                        self.member(key, &value, path, limits, depth);
                     }
                 }
-                "meta" | "metadata" | "extensions" | "innererror" | "parameters" | "data" | "rate"
-                | "fault" | "violations" => {
-                    self.child(value, &at(), false, depth);
-                }
-                "limit" | "limits" | "ratelimit" | "ratelimits" => self.child(value, &at(), true, depth),
-                "headers" => self.headers(value, &at()),
-                "quotaid" | "quotalimit" => self.quota_id(value),
-                "violatedpolicies" => self.violated_policies(value),
-                _ => {}
             }
-        }
-    }
-
-    fn child(&mut self, value: &Value, path: &Path, limits: bool, depth: u8) {
-        let depth = depth.saturating_add(1);
-        match value {
-            Value::Object(map) => self.object(map, path, limits, depth),
-            Value::Array(list) => {
+            Json::Array(list) => {
                 let path = path.element();
-                for element in list.iter().take(MAX_ELEMENTS) {
+                for element in list.iter().take(MAX_ELEMENTS).filter_map(|element| Json::read(element.get()))
+                {
                     match element {
-                        Value::Object(map) => self.object(map, &path, limits, depth),
-                        Value::String(text) => self.message(text, &path),
+                        Json::Object(_) => self.child(&element, &path, limits, depth.saturating_add(1)),
+                        Json::String(text) => self.message(&text, &path),
                         _ => {}
                     }
                 }
             }
+            _ => {}
+        }
+    }
+
+    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, limits: bool, depth: u8) {
+        let spaced = words::spaced(key);
+        let words: ArrayVec<&str, 16> = spaced.split('-').take(16).collect();
+        let path = parent.key(key);
+        if self.wait_member(&words, value, &path, limits) || self.cost_member(&words, value) {
+            return;
+        }
+        match (words.as_slice(), value) {
+            (["headers"], _) => self.headers(value, &path),
+            (["quota", "id" | "limit"], _) => self.quota_id(value),
+            (["violated", "policies"], _) => self.violated_policies(value),
+            (_, Json::Object(_) | Json::Array(_)) => {
+                let limits = words.last().is_some_and(|last| matches!(*last, "limit" | "limits"));
+                self.child(value, &path, limits, depth.saturating_add(1));
+            }
+            (words, Json::String(text)) => {
+                if words::holds_code(words) {
+                    self.code(text);
+                }
+                if words::holds_message(words) {
+                    self.message(text, &path);
+                }
+            }
+            (words, Json::Number(number)) if words::holds_code(words) => self.code(number),
             _ => {}
         }
     }

@@ -4,15 +4,17 @@
 //! `remaining`, `reset`), some name the unit or the window, and all but the part identify the bucket, in any order:
 //! `x-ratelimit-remaining-requests`, `x-ratelimit-requests-limit`, `anthropic-ratelimit-requests-reset`.
 
-mod quick;
-
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use http::HeaderName;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, SERVER,
+    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY, VIA,
+};
 
-pub(super) use quick::{Kind, may_be_structured, states_nothing};
-
-use super::value::{Count, count};
+use super::value::{TimeUnit, count};
 use crate::units::QuotaUnit;
 
 const MINUTE: u64 = 60;
@@ -31,7 +33,7 @@ pub(super) enum Part {
     ResetAgain,
     /// The length of the window.
     Window,
-    /// `allowed` or `rejected`.
+    /// `allowed` or `rejected`; a number is what remains.
     Status,
     /// The spent share of the limit, from 0 to 1.
     Utilization,
@@ -45,10 +47,10 @@ pub(super) struct FieldName {
     pub(super) window: Option<Duration>,
     /// Equal for the fields of one bucket.
     pub(super) key: u64,
-    /// Whether the name says what is counted; where it does not, calls are.
+    /// Whether the name says what is counted; if it does not, calls are.
     pub(super) unit_named: bool,
-    /// Whether the name says that the value is in milliseconds.
-    pub(super) millis: bool,
+    /// The unit of a reset that is a bare number.
+    pub(super) time: TimeUnit,
     /// Whether the name is one of a rate-limit family, and not only a word in common with them.
     pub(super) family: bool,
 }
@@ -58,15 +60,18 @@ pub(super) struct FieldName {
 enum Word {
     /// A part that is always meant as one.
     Strong(Part),
-    /// `max`, a limit where nothing else is.
+    /// A limit if nothing else is.
     Max,
     /// `left` or `available`, of something only in the families.
     Left,
-    /// `limit`, which may also belong to the name of the family.
+    /// A limit, unless it belongs to the name of the family.
     Limit,
     Rate,
     Family,
-    Qualifier,
+    /// What a reset or a window is stated in.
+    Time(TimeUnit),
+    After,
+    Instant,
     /// What is counted down by paging, trials and sessions, and is no limit outside of the families.
     Elsewhere,
     /// Anthropic's `unified-overage-*` tell whether paid overage is on, not whether a limit is spent.
@@ -74,23 +79,26 @@ enum Word {
     Other,
 }
 
+/// The table of words.
 fn word(text: &[u8]) -> Word {
     match text {
-        b"limit" => Word::Limit,
-        b"remaining" => Word::Strong(Part::Remaining),
+        b"limit" | b"lim" => Word::Limit,
+        b"remaining" | b"remain" | b"rem" => Word::Strong(Part::Remaining),
         b"reset" | b"resets" => Word::Strong(Part::Reset),
-        b"rate" => Word::Rate,
-        b"max" => Word::Max,
-        b"left" | b"available" => Word::Left,
         b"status" => Word::Strong(Part::Status),
         b"utilization" => Word::Strong(Part::Utilization),
         b"renewalperiod" | b"interval" => Word::Strong(Part::Window),
         b"next" => Word::Strong(Part::ResetAgain),
+        b"rate" => Word::Rate,
+        b"max" | b"total" => Word::Max,
+        b"left" | b"available" => Word::Left,
         b"overage" => Word::Overage,
         b"items" | b"results" | b"pages" | b"records" | b"rows" | b"entries" | b"objects" | b"days"
         | b"storage" | b"space" => Word::Elsewhere,
-        b"after" | b"in" | b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" | b"ms"
-        | b"millis" | b"milliseconds" | b"seconds" | b"s" => Word::Qualifier,
+        b"after" | b"in" => Word::After,
+        b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" => Word::Instant,
+        b"ms" | b"millis" | b"milliseconds" => Word::Time(TimeUnit::Milliseconds),
+        b"seconds" | b"s" => Word::Time(TimeUnit::Seconds),
         _ if text.starts_with(b"ratelimit") => Word::Family,
         _ if text.starts_with(b"reset") => {
             Word::Strong(if text.ends_with(b"after") { Part::ResetAfter } else { Part::ResetAgain })
@@ -99,8 +107,57 @@ fn word(text: &[u8]) -> Word {
     }
 }
 
+/// The names that most responses with limits have; what they say is worked out once.
+static FREQUENT: LazyLock<Vec<(String, Option<FieldName>)>> = LazyLock::new(|| {
+    let parts = ["limit", "remaining", "reset"];
+    let mut names: Vec<String> = Vec::new();
+    for part in parts {
+        names.extend([format!("x-ratelimit-{part}"), format!("ratelimit-{part}")]);
+        names.extend(["requests", "tokens"].map(|unit| format!("x-ratelimit-{part}-{unit}")));
+        names.extend(
+            ["requests", "tokens", "input-tokens", "output-tokens"]
+                .map(|unit| format!("anthropic-ratelimit-{unit}-{part}")),
+        );
+    }
+    names.extend(["used", "resource", "bucket", "scope"].map(|word| format!("x-ratelimit-{word}")));
+    names.sort_unstable();
+    names.into_iter().map(|name| (name.clone(), field_name(&name))).collect()
+});
+
+/// Whether a header's name may be one of a rate-limit field. Every field of every response passes here.
+pub(super) fn may_be_limit(name: &HeaderName) -> bool {
+    static PLAIN: [HeaderName; 12] = [
+        CONTENT_TYPE,
+        CONTENT_LENGTH,
+        DATE,
+        SERVER,
+        CACHE_CONTROL,
+        CONNECTION,
+        CONTENT_ENCODING,
+        ETAG,
+        STRICT_TRANSPORT_SECURITY,
+        TRANSFER_ENCODING,
+        VARY,
+        VIA,
+    ];
+    if PLAIN.contains(name) {
+        return false;
+    }
+    let name = name.as_str().as_bytes();
+    name.windows(5).any(|word| matches!(word, b"limit" | b"remai" | b"reset"))
+        || name.starts_with(b"anthropic-")
+}
+
+/// Takes apart the name of a header; the frequent ones are known.
+pub(super) fn name_of(header: &str) -> Option<FieldName> {
+    match FREQUENT.binary_search_by(|(name, _)| name.as_str().cmp(header)) {
+        Ok(at) => FREQUENT.get(at).and_then(|(_, field)| *field),
+        Err(_) => field_name(header),
+    }
+}
+
 /// Takes apart a name that may be of a rate-limit field.
-pub(super) fn any_name(name: &str) -> Option<FieldName> {
+pub(super) fn field_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
     let (mut last, mut elsewhere) = (Word::Other, false);
@@ -117,81 +174,86 @@ pub(super) fn any_name(name: &str) -> Option<FieldName> {
     if elsewhere && !family {
         return None;
     }
-    let (at, mut part) = part_of(&words, family)?;
+    let (at, part) = part_of(&words, family)?;
+    Some(describe(&words, at, part, family))
+}
 
-    let qualified = matches!(part, Part::Reset | Part::Window);
-    let mut bag = Bag::default();
-    let mut window = None;
-    let mut key: u64 = 0;
-    let mut millis = false;
-    let mut previous: &[u8] = b"";
+/// What the words beside the part say of the bucket.
+fn describe(words: &[(&[u8], Word)], at: usize, mut part: Part, family: bool) -> FieldName {
+    let qualified = matches!(part, Part::Reset | Part::ResetAgain | Part::Window);
+    let (mut counted, mut window, mut key) = (None, None, 0_u64);
+    let (mut time, mut previous): (_, &[u8]) = (TimeUnit::Seconds, b"");
     for (index, (text, word)) in words.iter().enumerate() {
-        if index == at {
-        } else if qualified && index > at && *word == Word::Qualifier {
-            match *text {
-                b"ms" | b"milliseconds" | b"millis" => millis = true,
-                b"after" | b"in" if part == Part::Reset => part = Part::ResetAfter,
-                b"time" | b"date" | b"at" | b"timestamp" if part == Part::Reset => part = Part::ResetAgain,
-                _ => {}
+        match word {
+            _ if index == at => {}
+            Word::Time(unit) if qualified && index > at => time = *unit,
+            Word::After if qualified && index > at => {
+                if part == Part::Reset {
+                    part = Part::ResetAfter;
+                }
             }
-        } else {
-            key = key.wrapping_add(hash(text));
-            if matches!(*word, Word::Other | Word::Elsewhere | Word::Family) {
+            Word::Instant if qualified && index > at => {
+                if part == Part::Reset {
+                    part = Part::ResetAgain;
+                }
+            }
+            _ => {
+                key = key.wrapping_add(hash(text));
                 // An API token is a credential, whose requests are counted.
                 if (previous, *text) != (b"api", b"token") {
-                    bag.note(text);
+                    counted = counted.max(counts(text));
                 }
                 window = window_of(previous, text).or(window);
             }
         }
         previous = text;
     }
-    let unit = bag.unit();
-    Some(FieldName {
+    let unit = counted.map(|(_, unit)| unit);
+    FieldName {
         part,
         unit: unit.unwrap_or(QuotaUnit::Requests),
         window,
         key,
         unit_named: unit.is_some(),
-        millis,
+        time,
         family,
-    })
+    }
 }
 
 /// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`. A preset
 /// is no reset.
 fn compound(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let head = match text {
-        b"preset" => b"",
-        [head @ .., b'r', b'e', b'm', b'a', b'i', b'n', b'i', b'n', b'g']
-        | [head @ .., b'r', b'e', b's', b'e', b't']
-        | [head @ .., b'l', b'i', b'm', b'i', b't'] => head,
-        _ => b"",
-    };
-    // The name of the family is one word already.
-    let split = if text.starts_with(b"ratelimit") { 0 } else { head.len() };
-    let (first, second) = text.split_at_checked(split).unwrap_or((b"", text));
-    (split > 0).then_some(first).into_iter().chain(std::iter::once(second))
+    let head = [b"remaining".as_slice(), b"reset", b"limit"]
+        .iter()
+        .find_map(|part| text.strip_suffix(*part))
+        .filter(|head| *head != b"p" && !text.starts_with(b"ratelimit"))
+        .unwrap_or_default();
+    let (first, second) = text.split_at_checked(head.len()).unwrap_or((b"", text));
+    (!first.is_empty()).then_some(first).into_iter().chain(std::iter::once(second))
 }
 
-/// The word that names the part, and the part; the last one where there are several.
+/// The word that names the part, and the part; the last one if there are several.
 fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
+    let before = |at: usize| at.checked_sub(1).and_then(|before| words.get(before));
+    // A time that remains is a wait: `x-ratelimit-timeremaining`.
+    let is_time =
+        |at| before(at).is_some_and(|(text, _)| matches!(*text, b"time" | b"seconds" | b"ms" | b"ttl"));
     let mut weak = None;
     for (at, (_, word)) in words.iter().enumerate().rev() {
         match word {
-            // A time that remains is a wait.
-            Word::Strong(Part::Remaining) if is_time(words, at) => return None,
-            // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
+            Word::Strong(Part::Remaining) if is_time(at) => return None,
             Word::Strong(part @ (Part::Remaining | Part::Reset)) => return Some((at, *part)),
-            Word::Strong(part) => return family.then_some((at, *part)),
-            Word::Left if family && !is_time(words, at) => return Some((at, Part::Remaining)),
+            // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
+            Word::Strong(part) => {
+                let of_limit =
+                    *part == Part::Status && before(at).is_some_and(|(_, word)| *word == Word::Limit);
+                return (family || of_limit).then_some((at, *part));
+            }
+            Word::Left if family && !is_time(at) => return Some((at, Part::Remaining)),
             Word::Max if family => weak = weak.or(Some(at)),
-            Word::Limit => {
-                // In `x-rate-limit-requests` the word belongs to the family's name.
-                let before = at.checked_sub(1).and_then(|before| words.get(before));
-                if !before.is_some_and(|(_, word)| *word == Word::Rate) {
-                    weak = weak.or(Some(at));
-                }
+            // In `x-rate-limit-requests` the word belongs to the family's name.
+            Word::Limit if !before(at).is_some_and(|(_, word)| *word == Word::Rate) => {
+                weak = weak.or(Some(at))
             }
             _ => {}
         }
@@ -200,12 +262,6 @@ fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
     let states_window = || family && words.last().is_some_and(|(text, _)| window_of(b"", text).is_some());
     let at = weak.or_else(|| states_window().then_some(words.len()))?;
     Some((at, Part::Limit))
-}
-
-/// Whether the word before that one is a time: `x-ratelimit-timeremaining`.
-fn is_time(words: &[(&[u8], Word)], at: usize) -> bool {
-    let before = at.checked_sub(1).and_then(|before| words.get(before));
-    before.is_some_and(|(text, _)| matches!(*text, b"time" | b"seconds" | b"ms" | b"ttl"))
 }
 
 /// FNV-1a; sums of it identify a bag of words.
@@ -237,58 +293,29 @@ fn window_of(previous: &[u8], word: &[u8]) -> Option<Duration> {
         b"d" if digits > 0 => DAY,
         _ => return None,
     };
-    let whole =
-        |text: &[u8]| text.first().filter(|byte| byte.is_ascii_digit()).and(count(text)).map(Count::whole);
+    let whole = |text: &[u8]| {
+        text.first().filter(|byte| byte.is_ascii_digit()).and(count(text)).map(|count| count.whole())
+    };
     let number = if digits > 0 { whole(number)? } else { whole(previous).unwrap_or(1) };
     number.checked_mul(seconds).filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
-/// The words of a name that say what is counted.
-#[derive(Default)]
-struct Bag {
-    requests: bool,
-    tokens: bool,
-    input: bool,
-    output: bool,
-    concurrency: bool,
-    other: bool,
-}
-
-impl Bag {
-    fn note(&mut self, word: &[u8]) {
-        match word {
-            b"requests" | b"request" | b"req" | b"reqs" | b"call" | b"calls" | b"rpm" | b"rpd" => {
-                self.requests = true
-            }
-            b"tokens" | b"token" | b"tpm" | b"tpd" | b"ratelimitbysize" => self.tokens = true,
-            b"input" | b"prompt" => self.input = true,
-            b"output" | b"generated" | b"completion" => self.output = true,
-            b"concurrent" | b"concurrency" | b"connections" => self.concurrency = true,
-            b"images" | b"image" | b"audio" | b"bytes" | b"cost" | b"points" | b"credits" | b"complexity"
-            | b"spend" | b"unified" => {
-                self.other = true;
-            }
-            _ => {}
+/// What a word says is counted, and how far it outranks the other words of its name.
+fn counts(word: &[u8]) -> Option<(u8, QuotaUnit)> {
+    Some(match word {
+        b"requests" | b"request" | b"req" | b"reqs" | b"call" | b"calls" | b"rpm" | b"rpd" => {
+            (1, QuotaUnit::Requests)
         }
-    }
-
-    const fn unit(&self) -> Option<QuotaUnit> {
-        Some(if self.other {
-            QuotaUnit::Quota
-        } else if self.concurrency {
-            QuotaUnit::Concurrency
-        } else if self.input {
-            QuotaUnit::InputTokens
-        } else if self.output {
-            QuotaUnit::OutputTokens
-        } else if self.tokens {
-            QuotaUnit::Tokens
-        } else if self.requests {
-            QuotaUnit::Requests
-        } else {
-            return None;
-        })
-    }
+        b"tokens" | b"token" | b"tpm" | b"tpd" | b"ratelimitbysize" => (2, QuotaUnit::Tokens),
+        b"output" | b"generated" | b"completion" => (3, QuotaUnit::OutputTokens),
+        b"input" | b"prompt" => (4, QuotaUnit::InputTokens),
+        b"concurrent" | b"concurrency" | b"connections" | b"parallel" | b"simultaneous" => {
+            (5, QuotaUnit::Concurrency)
+        }
+        b"images" | b"image" | b"audio" | b"bytes" | b"cost" | b"points" | b"credits" | b"complexity"
+        | b"spend" | b"unified" => (6, QuotaUnit::Quota),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The rules by which the parts of a response make one reading, by kinds of response.
 
-mod buckets;
+mod windows;
 
 use super::*;
 
@@ -26,7 +26,8 @@ fn read(text: &str) -> Reading {
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let reading = read(text);
-    let mut line = match reading.hint() {
+    // What a terminal refusal names, nobody waits for within the call.
+    let mut line = match reading.hint().filter(|_| reading.terminal().is_none()) {
         Some(hint) => format!("{} {}", hint.wait().as_millis(), hint.source()),
         None => "- -".to_owned(),
     };
@@ -164,8 +165,11 @@ fn terminal_or_not() {
         "413 groq\nretry-after: 2\n\n{\"error\":{\"message\":\"Request too large on tokens per minute\",\"type\":\"tokens\",\"code\":\"rate_limit_exceeded\"}}",
         "- - tokens RequestTooLarge",
     );
-    check("413 standard\nretry-after: 2\n\n<html>", "- - RequestTooLarge");
-    assert!(!read("413 standard\nretry-after: 2").is_throttled());
+    check("413 standard\n\n<html>", "- - RequestTooLarge");
+    assert!(!read("413 standard").is_throttled());
+    // RFC 9110 §15.5.14: with Retry-After the condition is temporary, unless the body says otherwise.
+    check("413 standard\nretry-after: 2\n\n<html>", "2000 retry-after");
+    check("413 standard\nretry-after: 2\n\n{\"message\":\"Payload too large\"}", "- - RequestTooLarge");
     let large = "{\"error\":{\"message\":\"Request too large for m on tokens per min (TPM): Limit 3, Requested 4.\",\"type\":\"tokens\"}}";
     check(&format!("429 openai\nretry-after: 2\n\n{large}"), "- - tokens RequestTooLarge");
     check(&format!("429 standard\nretry-after: 2\n\n{large}"), "2000 retry-after tokens");
@@ -196,7 +200,7 @@ fn statuses_that_refuse_only_with_evidence() {
         ("403 github\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1704067260", true),
         ("403 github\nretry-after: 60", true),
         ("403 github\n\n{\"message\":\"API rate limit exceeded for 192.0.2.1\"}", true),
-        ("403 standard\nretry-after: 60", false),
+        ("403 standard\nretry-after: 60", true),
         ("400 linear\n\n{\"errors\":[{\"extensions\":{\"code\":\"RATELIMITED\"}}]}", true),
         ("400 linear\n\n{\"errors\":[{\"extensions\":{\"code\":\"GRAPHQL_VALIDATION_FAILED\"}}]}", false),
         ("400 aws-bedrock\nx-amzn-errortype: ThrottlingException:http://x", true),

@@ -7,7 +7,7 @@ use reqwest::Request;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
-use crate::reading::{CountedBy, Profile, Segment};
+use crate::reading::{CountedBy, Profile};
 
 /// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
 pub(super) const LONGEST_LABEL: usize = 128;
@@ -16,26 +16,27 @@ pub(super) const LONGEST_LABEL: usize = 128;
 pub(super) const LONGEST_SEARCH: usize = 1024 * 1024;
 
 /// The deployment or model of a request whose path names none [as most do](named_in_path).
-pub(super) fn label_beside<'a>(request: &'a Request, profile: &Profile) -> Option<Cow<'a, str>> {
+pub(super) fn label_beside<'a>(request: &'a Request, profile: &'a Profile) -> Option<Cow<'a, str>> {
     let path = request.url().path();
-    match profile.counted_by {
+    match profile.counted_by() {
         CountedBy::Account => None,
         CountedBy::Model => {
             let body = request.body()?.as_bytes()?;
             model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
         }
-        CountedBy::Segment(segment) => named_by(segment, path),
+        CountedBy::Segment { before, after } => named_by(before, after, path),
         CountedBy::Routes(routes) => {
-            routes.iter().find(|(start, _)| path.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
+            let route = routes.iter().find(|(start, _)| path.starts_with(start.as_str()));
+            route.map(|(_, name)| Cow::Borrowed(name.as_str()))
         }
     }
 }
 
-fn named_by(segment: Segment, path: &str) -> Option<Cow<'_, str>> {
-    let rest = path.strip_prefix('/')?.strip_prefix(segment.before)?.strip_prefix('/')?;
+fn named_by<'a>(before: &str, after: &[String], path: &'a str) -> Option<Cow<'a, str>> {
+    let rest = path.strip_prefix('/')?.strip_prefix(before)?.strip_prefix('/')?;
     let (name, fits) = match rest.split_once('/') {
-        Some((name, after)) => (name, segment.after.contains(&after)),
-        None => (rest, segment.after.is_empty()),
+        Some((name, behind)) => (name, after.iter().any(|known| known == behind)),
+        None => (rest, after.is_empty()),
     };
     if !fits || !may_be_label(name) {
         return None;

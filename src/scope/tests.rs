@@ -2,7 +2,7 @@ use super::credential::CREDENTIAL_HEADERS;
 use super::label::{LONGEST_LABEL, LONGEST_SEARCH, model_of};
 use super::*;
 
-fn parts_of<'a>(request: &'a Request, profile: &Profile) -> Parts<'a> {
+fn parts_of<'a>(request: &'a Request, profile: &'a Profile) -> Parts<'a> {
     Parts::of(request, credential(request), named_in_path(request.url().path()), profile)
 }
 
@@ -42,7 +42,7 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
             let request = request(&url);
             let profile = Profile::standard();
             assert_eq!(
-                scopes.scope_of(&request, || profile),
+                scopes.scope_of(&request, || profile.clone()),
                 parts_of(&request, profile).key(),
                 "{round} {number}"
             );
@@ -63,7 +63,11 @@ fn a_remembered_origin_is_not_the_beginning_of_another() {
             "https://api.example.org:8443/",
         ] {
             let request = request(url);
-            assert_eq!(scopes.scope_of(&request, || profile), parts_of(&request, profile).key(), "{url}");
+            assert_eq!(
+                scopes.scope_of(&request, || profile.clone()),
+                parts_of(&request, profile).key(),
+                "{url}"
+            );
         }
     }
 }
@@ -283,7 +287,7 @@ fn a_scope_seen_at_a_glance_is_the_one_that_a_look_finds() {
                 let mut request = request(&format!("https://api.example{path}"));
                 *request.body_mut() = body.map(Into::into);
                 let expected = parts_of(&request, openai).key();
-                assert_eq!(scopes.scope_of(&request, || openai), expected, "{path} {body:?}");
+                assert_eq!(scopes.scope_of(&request, || openai.clone()), expected, "{path} {body:?}");
             }
         }
     }
@@ -299,7 +303,7 @@ fn the_profile_of_a_remembered_scope_is_not_looked_up_again() {
     ] {
         let mut request = request(path);
         *request.body_mut() = Some(body.into());
-        let scope = scopes.scope_of(&request, || Profile::named(vendor));
+        let scope = scopes.scope_of(&request, || Profile::named(vendor).clone());
         assert_eq!(scopes.scope_of(&request, || panic!("it is known: {path}")), scope);
     }
 }

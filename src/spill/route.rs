@@ -48,7 +48,7 @@ pub struct Deployment {
     pub(crate) weight: Option<u32>,
     budget_share: f64,
     policy: Option<AdmissionPolicy>,
-    profile: Option<&'static Profile>,
+    profile: Option<Profile>,
 }
 
 impl Deployment {
@@ -190,8 +190,8 @@ impl Deployment {
 
     /// Reads its responses with this profile. By default with that of its host.
     #[must_use]
-    pub const fn profile(mut self, profile: &'static Profile) -> Self {
-        self.profile = Some(profile);
+    pub fn profile(mut self, profile: impl Into<Profile>) -> Self {
+        self.profile = Some(profile.into());
         self
     }
 
@@ -230,7 +230,8 @@ impl Deployment {
                 None => scope,
             }
         });
-        let profile = self.profile.unwrap_or_else(|| Profile::for_host(base.host_str().unwrap_or_default()));
+        let own = || Profile::for_host(base.host_str().unwrap_or_default()).clone();
+        let profile = self.profile.unwrap_or_else(own);
         let Self { remove_query, credential, model, map_body, .. } = self;
         Ok(Target {
             name: self.name.into(),
@@ -280,7 +281,7 @@ pub(crate) struct Target {
     pub(crate) weight: u32,
     pub(crate) budget_share: f64,
     pub(crate) policy: Option<AdmissionPolicy>,
-    pub(crate) profile: &'static Profile,
+    pub(crate) profile: Profile,
     scope: ScopeKey,
     /// Whether the scope is counted per label of the request, which passes unchanged.
     follows_label: bool,

@@ -1,10 +1,16 @@
 use super::*;
+use std::time::SystemTime;
+
 use http::HeaderMap;
+
+use super::super::hint::Hint;
+use super::super::profile::Profile;
 
 fn read(profile: &str, body: &str) -> Body {
     let headers = HeaderMap::new();
     let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_767_225_600)).unwrap();
-    Body::read(Profile::named(profile), body.as_bytes(), now, &Clock::new(&headers, now))
+    let rules = Profile::named(profile).rules();
+    Body::read(rules, body.as_bytes(), &Clock::new(&headers, now, rules.utc_offset))
 }
 
 fn advice(body: &str) -> Option<(u128, String)> {
@@ -36,7 +42,7 @@ fn sentences() {
         ("please retry shortly", None),
         ("Please try again later", None),
         ("limited to 20 API calls / minute", None),
-        ("try again in 99999999999999999999s", None),
+        ("try again in 99999999999999999999s", Some(Hint::LONGEST_WAIT.as_millis())),
         ("You will regain access on 2026-09-01 at 00:00 UTC.", None),
         ("retry after 30", None),
         ("Request was throttled. Expected available in 831.0 seconds.", Some(831_000)),
@@ -114,7 +120,6 @@ fn shapes() {
         r#"{"error":{"#,
         r#"{"retry_after":null}"#,
         r#"{"retry_after":-1}"#,
-        r#"{"retry_after":1e400}"#,
         r#"{"retry_after":[]}"#,
         "<html>Please try again in 30 seconds</html>",
         "Please try again in 30 seconds",
@@ -125,7 +130,10 @@ fn shapes() {
 
 #[test]
 fn codes() {
-    let terminal = |profile: &str, body: &str| read(profile, body).terminal;
+    let terminal = |profile: &str, body: &str| {
+        let body = read(profile, body);
+        body.final_code || body.final_phrase
+    };
     assert!(terminal("standard", r#"{"error":{"code":"insufficientquota"}}"#));
     assert!(terminal("openai", r#"{"error":{"code":"project_spend_limit_exceeded"}}"#));
     assert!(terminal("salesforce", r#"[{"errorCode":"REQUEST_LIMIT_EXCEEDED"}]"#));
@@ -186,10 +194,8 @@ fn numbers_in_every_notation_of_json() {
         ("1767225607e0", Some(7_000)),
         ("1.767225607E9", Some(7_000)),
         ("1.767225607e18", Some(7_000)),
-        ("1e300", None),
         ("-1e2", None),
         ("-0", None),
-        ("1e400", None),
     ] {
         for key in ["retry_after", "retryDelay", "resets_in_seconds"] {
             let read = advice(&format!("{{\"{key}\":{number}}}")).map(|(wait, _)| wait);
@@ -214,7 +220,7 @@ fn a_protobuf_duration_is_read_as_far_as_it_goes() {
         (r#"{"nanos":1500000000}"#, Some(1_500)),
         (r#"{"seconds":1e2}"#, Some(100_000)),
         (r#"{"seconds":1.5,"nanos":0}"#, Some(1_500)),
-        (r#"{"seconds":1e300,"nanos":5}"#, None),
+        (r#"{"seconds":1e300,"nanos":5}"#, Some(Hint::LONGEST_WAIT.as_millis())),
         (r#"{"seconds":-1,"nanos":5}"#, None),
         (r#"{"seconds":"5s"}"#, None),
         (r#"{"seconds":"5s","nanos":1}"#, None),

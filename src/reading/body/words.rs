@@ -1,39 +1,97 @@
-//! The words of a body: codes, messages, quota ids, policy names.
+//! The words of a body: names of members, codes, messages, quota ids, policy names.
 
-use serde_json::Value;
+use arrayvec::ArrayVec;
 
-use super::super::ratelimit::policy_key;
-use super::super::types::HintKind;
-use super::super::vendor::{is_rate_code, normal_code};
-use super::delay::Rank;
+use super::super::hint::HintKind;
+use super::super::profile::{is_rate_code, normal_code};
+use super::super::structured::policy_key;
+use super::json::Json;
+use super::member::Rank;
 use super::{MAX_CODE, MAX_MESSAGE, Path, Walk, sentence};
 use crate::units::QuotaUnit;
 
-impl Walk<'_> {
-    pub(super) fn code(&mut self, value: &Value) {
-        let code = match value {
-            Value::String(text) => {
-                // AWS puts a namespace before its codes: `com.amazonaws.dynamodb.v20120810#ThrottlingException`.
-                // A problem type is an URL, which may have a fragment too.
-                let code = text.rsplit_once('#').filter(|_| !text.contains(':'));
-                let text = code.map_or(text.as_str(), |(_, code)| code);
-                if text.len() > MAX_CODE {
-                    return;
-                }
-                normal_code(text.split('/').next().unwrap_or(text))
-            }
-            Value::Number(number) => number.to_string(),
-            _ => return,
-        };
-        if self.profile.is_terminal_code(&code) {
-            self.ending.terminal_code = true;
+/// The words of names that run them together, as `retryafterms` and `resettime` do. A longer word stands before its own
+/// beginning.
+const KNOWN: &str = "\
+    milliseconds description remaining timestamp available estimated throttled violated throttle \
+    policies duration message minutes seconds summary backoff blocked request details millis access \
+    policy resets detail string reason errors after delay limit until reset retry quota again stamp \
+    error fault inner wait time date rate code type name secs next utc sec at in ms";
+
+/// The words of a member's name in lower case, between hyphens: split at signs and capitals, and if all of a word is known
+/// words run together.
+pub(super) fn spaced(key: &str) -> String {
+    let mut text = String::with_capacity(key.len().saturating_add(4));
+    let letters = key.chars().take(MAX_CODE);
+    let (mut previous, mut letters) = ('-', letters.peekable());
+    while let Some(letter) = letters.next() {
+        let lower_ahead = letters.peek().is_some_and(char::is_ascii_lowercase);
+        let begins = letter.is_ascii_uppercase()
+            && (previous.is_ascii_lowercase()
+                || previous.is_ascii_digit()
+                || previous.is_ascii_uppercase() && lower_ahead);
+        if begins {
+            text.push('-');
         }
-        if let Some(unit) = self.profile.unit_of_code(&code) {
+        text.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' });
+        previous = letter;
+    }
+    let mut all = String::with_capacity(text.len());
+    for word in text.split('-').filter(|word| !word.is_empty()) {
+        for part in known_parts(word) {
+            if !all.is_empty() {
+                all.push('-');
+            }
+            all.push_str(part);
+        }
+    }
+    all
+}
+
+fn known_parts(word: &str) -> ArrayVec<&str, 8> {
+    let mut parts = ArrayVec::new();
+    let mut rest = word;
+    while !rest.is_empty() {
+        let known =
+            KNOWN.split(' ').find_map(|known| Some((rest.get(..known.len())?, rest.strip_prefix(known)?)));
+        let Some((_, tail)) = known.filter(|(part, _)| parts.try_push(*part).is_ok()) else {
+            return [word].into_iter().collect();
+        };
+        rest = tail;
+    }
+    parts
+}
+
+/// Whether a member of that name holds a code, at its best.
+pub(super) fn holds_code(words: &[&str]) -> bool {
+    const LAST: &str = "code type tag reason err name status error errors summary";
+    words.last().is_some_and(|last| LAST.split(' ').any(|known| known == *last))
+}
+
+/// Whether a member of that name holds a message.
+pub(super) fn holds_message(words: &[&str]) -> bool {
+    const LAST: &str = "message messages msg detail details error errors description reason info title raw text summary \
+        explanation cause string fault notice hint note";
+    words.last().is_some_and(|last| LAST.split(' ').any(|known| known == *last))
+}
+
+impl Walk<'_> {
+    pub(super) fn code(&mut self, text: &str) {
+        // AWS puts a namespace before its codes: `com.amazonaws.dynamodb.v20120810#ThrottlingException`.
+        // A problem type is an URL, which may have a fragment too.
+        let behind = text.rsplit_once('#').filter(|_| !text.contains(':'));
+        let text = behind.map_or(text, |(_, code)| code);
+        if text.len() > MAX_CODE {
+            return;
+        }
+        let code = normal_code(text.split('/').next().unwrap_or(text));
+        self.found.final_code |= self.rules.is_final_code(&code);
+        self.found.refuses |= self.rules.refusal_codes_in_success.contains(&code);
+        if let Some(unit) = self.rules.unit_of_code(&code) {
             self.found.units = self.found.units.with(unit);
         }
         // A sentence in the place of a code is not one.
-        let is_word = value.as_str().is_some_and(|text| !text.trim().contains(' '));
-        self.found.rate_limited |= is_word && is_rate_code(&code);
+        self.found.rate_limited |= !text.trim().contains(' ') && is_rate_code(&code);
     }
 
     pub(super) fn message(&mut self, text: &str, path: &Path) {
@@ -44,28 +102,27 @@ impl Walk<'_> {
         while !text.is_char_boundary(end) {
             end = end.saturating_sub(1);
         }
-        let text = text.get(..end).unwrap_or_default();
-        let lower = text.to_ascii_lowercase();
-        if let Some(stated) = sentence::stated(&lower, self.received_at)
-            && let Some(advice) = self.clock.advice(stated)
-        {
-            self.offer(Rank::Sentence, HintKind::RetryAfter, advice, path);
+        let lower = text.get(..end).unwrap_or_default().to_ascii_lowercase();
+        if let Some(stated) = sentence::stated(&lower, self.clock) {
+            self.offer(Rank::Sentence, HintKind::RetryAfter, self.clock.advice(stated), path);
         }
-        if let Some(unit) = self.profile.unit_of_message(&lower) {
+        if let Some(unit) = self.rules.unit_of_message(&lower) {
             self.found.prose_units = self.found.prose_units.with(unit);
         }
-        let says = |phrases: &[&str]| phrases.iter().any(|phrase| lower.contains(phrase));
-        self.ending.terminal_phrase |= says(self.profile.terminal_phrases);
-        self.ending.passes |= says(self.profile.passing_phrases);
-        self.found.long_quota |= says(self.profile.long_quota_phrases);
-        self.found.too_large |= says(self.profile.too_large_phrases);
-        self.found.rate_limited |= says(self.profile.evidence);
+        let says = |phrases: &[String]| phrases.iter().any(|phrase| lower.contains(phrase.as_str()));
+        self.found.final_phrase |= says(&self.rules.final_phrases);
+        self.passes |= says(&self.rules.passing_phrases);
+        self.found.too_large |= says(&self.rules.too_large_phrases);
+        self.found.says_too_large |= lower.contains("too large");
+        self.found.rate_limited |= says(&self.rules.evidence);
+        self.found.long_quota |= self.rules.names_long_quota(&lower) || is_used_up(&lower);
     }
 
     /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`: the `quotaId` of a
     /// `QuotaFailure`, the `quota_limit` of an `ErrorInfo`.
-    pub(super) fn quota_id(&mut self, value: &Value) {
-        let Some(id) = value.as_str().map(str::to_ascii_lowercase) else { return };
+    pub(super) fn quota_id(&mut self, value: &Json<'_>) {
+        let Json::String(id) = value else { return };
+        let id = id.to_ascii_lowercase();
         let unit = if id.contains("perday") {
             self.found.daily_quota = true;
             QuotaUnit::Quota
@@ -86,15 +143,36 @@ impl Walk<'_> {
     }
 
     /// The policies of the draft's problem types; a proxy may have added lines of its own to the `RateLimit` field.
-    pub(super) fn violated_policies(&mut self, value: &Value) {
+    pub(super) fn violated_policies(&mut self, value: &Json<'_>) {
         let names = match value {
-            Value::Array(names) => names.as_slice(),
-            name => std::slice::from_ref(name),
+            Json::Array(names) => names.iter().filter_map(|name| Json::read(name.get())).collect(),
+            Json::String(name) => vec![Json::String(name.clone())],
+            _ => return,
         };
-        for name in names.iter().filter_map(Value::as_str) {
+        for name in names {
+            let Json::String(name) = name else { continue };
             if self.found.violated.try_push(policy_key(name.as_bytes())).is_err() {
                 return;
             }
         }
     }
+}
+
+/// Whether a message says that what a plan has is used up, and to buy more: `You have used up your monthly quota, please
+/// upgrade`. One that names a window of at most an hour means a rate.
+fn is_used_up(lower: &str) -> bool {
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    says(&["upgrade"])
+        && says(&[
+            "used up",
+            "exhausted",
+            "used all",
+            "monthly",
+            "per month",
+            "/month",
+            "daily",
+            "per day",
+            "/day",
+        ])
+        && !says(&["second", "minute", "/min", "per min", "hour", "rpm", "tpm", "/s "])
 }

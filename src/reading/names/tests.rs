@@ -1,27 +1,17 @@
 use super::*;
 
-fn frequent_name(name: &[u8]) -> Option<&'static FieldName> {
-    match Kind::of(name) {
-        Kind::Frequent(field) => Some(field),
-        _ => None,
-    }
-}
-
-fn may_be_limit(name: &[u8]) -> bool {
-    !matches!(Kind::of(name), Kind::Mark | Kind::Other)
+fn may_be_limit(name: &str) -> bool {
+    super::may_be_limit(&HeaderName::try_from(name).unwrap())
 }
 
 fn field_name(name: &str) -> Option<FieldName> {
-    let whole = any_name(name);
-    assert!(whole.is_none() || !states_nothing(name.as_bytes()), "{name}");
-    if let Some(frequent) = frequent_name(name.as_bytes()) {
-        assert_eq!(whole.as_ref(), Some(frequent), "{name}: the short way says the same");
-    }
-    whole
+    let taken_apart = super::field_name(name);
+    assert_eq!(name_of(name), taken_apart, "{name}: what is known of it is what it says");
+    taken_apart
 }
 
 fn read(name: &str) -> FieldName {
-    assert!(may_be_limit(name.as_bytes()), "{name}");
+    assert!(may_be_limit(name), "{name}");
     field_name(name).unwrap_or_else(|| panic!("{name}"))
 }
 
@@ -120,42 +110,6 @@ fn units_and_windows() {
 }
 
 #[test]
-fn the_short_way_is_the_long_way() {
-    for part in ["limit", "remaining", "reset"] {
-        for unit in ["", "-requests", "-tokens"] {
-            let name = format!("x-ratelimit-{part}{unit}");
-            assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
-            assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
-        }
-        let name = format!("ratelimit-{part}");
-        assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
-        assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
-        for unit in ["requests", "tokens", "input-tokens", "output-tokens"] {
-            let name = format!("anthropic-ratelimit-{unit}-{part}");
-            assert_eq!(frequent_name(name.as_bytes()), any_name(&name).as_ref(), "{name}");
-            assert!(frequent_name(name.as_bytes()).is_some(), "{name}");
-        }
-    }
-}
-
-#[test]
-fn the_words_are_found_wherever_they_stand() {
-    for before in ["", "m", "x-", "mm-", "x-m-li-", "access-control-", "a-name-of-more-than-16-bytes-"] {
-        for after in ["", "m", "-m", "-and-some-more-of-it"] {
-            for word in ["limit", "remain", "anthropic-priority-"] {
-                let name = format!("{before}{word}{after}");
-                let anywhere = word != "anthropic-priority-";
-                assert_eq!(may_be_limit(name.as_bytes()), anywhere || before.is_empty(), "{name}");
-            }
-            for word in ["limi", "emain", "time", "rlimeit", "l-imit", "ratelimi", "prioritym-"] {
-                let name = format!("{before}{word}x{after}");
-                assert!(!may_be_limit(name.as_bytes()), "{name}");
-            }
-        }
-    }
-}
-
-#[test]
 fn what_pages_trials_and_sessions_count_is_no_limit() {
     for name in [
         "x-items-remaining",
@@ -164,7 +118,7 @@ fn what_pages_trials_and_sessions_count_is_no_limit() {
         "x-trial-days-remaining",
         "x-time-remaining",
     ] {
-        assert!(may_be_limit(name.as_bytes()) && field_name(name).is_none(), "{name}");
+        assert!(may_be_limit(name) && field_name(name).is_none(), "{name}");
     }
     for name in [
         "x-ratelimit-items-remaining",
@@ -211,36 +165,4 @@ fn a_word_that_only_ends_like_a_part_is_none() {
     }
     assert_eq!(read("x-ratelimit-preset-remaining").part, Part::Remaining);
     assert_eq!(read("x-ratelimit-userreset").part, Part::Reset);
-}
-
-#[test]
-fn names_that_are_told_at_once() {
-    for name in ["x-ratelimit-used", "x-ratelimit-resource", "x-ratelimit-bucket"] {
-        assert!(matches!(Kind::of(name.as_bytes()), Kind::Silent), "{name}");
-    }
-    for name in ["ratelimit", "ratelimit-policy"] {
-        assert!(matches!(Kind::of(name.as_bytes()), Kind::Structured), "{name}");
-        assert!(may_be_structured(name.as_bytes()), "{name}");
-    }
-    for name in ["x-request-id", "request-id", "cf-ray", "x-ms-is-spilled-over", "x-envoy-attempt-count"] {
-        assert!(matches!(Kind::of(name.as_bytes()), Kind::Mark), "{name}");
-    }
-    let others = [
-        "content-type",
-        "content-length",
-        "server",
-        "cache-control",
-        "strict-transport-security",
-        "vary",
-        "te",
-    ];
-    for name in others {
-        assert!(matches!(Kind::of(name.as_bytes()), Kind::Other), "{name}");
-        assert_eq!(any_name(name), None, "{name}");
-    }
-    for name in
-        ["content-limit", "server-limit", "content-type-limit", "x-ratelimit-used-limit", "ratelimits"]
-    {
-        assert!(matches!(Kind::of(name.as_bytes()), Kind::Limit), "{name}");
-    }
 }

@@ -3,10 +3,12 @@
 use std::cell::OnceCell;
 use std::time::{Duration, SystemTime};
 
+use http::HeaderMap;
 use http::header::{AGE, DATE};
-use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{BareUnit, MAX_DELAY, Stated, count, date};
+use super::super::hint::Hint;
+use super::super::{MAX_FIELD, MAX_LINES};
+use super::{MAX_DELAY, Stated, TimeUnit, Value, count, date};
 
 /// A statement turned into a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,95 +24,63 @@ pub(in crate::reading) struct Advice {
 /// [RFC 9111 §5.1]: https://www.rfc-editor.org/rfc/rfc9111#section-5.1
 pub(in crate::reading) struct Clock<'h> {
     headers: &'h HeaderMap,
-    received_at: SystemTime,
-    /// The first `Date` and `Age` that were noted, and whether these are all there are: to look them up costs more.
-    date: Option<&'h HeaderValue>,
-    age: Option<&'h HeaderValue>,
-    all_noted: bool,
-    /// In nanoseconds since the epoch. A `Date` is read only where an instant needs it, so that the usual response does
-    /// not pay for it.
-    server_now: OnceCell<u64>,
+    pub(super) received_at: SystemTime,
+    /// How many seconds the times without a zone are ahead of UTC, where that is known.
+    pub(super) zone: Option<i32>,
+    /// Since the epoch. Read only if an instant needs it: most responses have none.
+    server_now: OnceCell<Duration>,
 }
 
 impl<'h> Clock<'h> {
-    /// The longest name of its fields.
-    pub(in crate::reading) const LONGEST_NAME: usize = 4;
-
-    pub(in crate::reading) const fn new(headers: &'h HeaderMap, received_at: SystemTime) -> Self {
-        Self { headers, received_at, date: None, age: None, all_noted: false, server_now: OnceCell::new() }
+    pub(in crate::reading) const fn new(
+        headers: &'h HeaderMap,
+        received_at: SystemTime,
+        zone: Option<i32>,
+    ) -> Self {
+        Self { headers, received_at, zone, server_now: OnceCell::new() }
     }
 
-    /// Takes in a field line of any name.
-    pub(in crate::reading) fn note(&mut self, name: &HeaderName, value: &'h HeaderValue) {
-        if *name == DATE {
-            self.date.get_or_insert(value);
-        } else if *name == AGE {
-            self.age.get_or_insert(value);
-        }
-    }
-
-    /// All lines of its fields have been noted.
-    pub(in crate::reading) const fn all_are_noted(&mut self) {
-        self.all_noted = true;
-    }
-
-    pub(in crate::reading) const fn received_at(&self) -> SystemTime {
-        self.received_at
-    }
-
-    #[inline]
-    fn server_now(&self) -> u64 {
+    fn server_now(&self) -> Duration {
         *self.server_now.get_or_init(|| {
-            let Some(date) = self.date() else {
-                // A clock that shows a time before 1970 has not been set; one beyond the year 2554 is as good as another.
-                let received = self.received_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                return u64::try_from(received.as_nanos()).unwrap_or(u64::MAX);
+            let lines = self.headers.get_all(DATE).iter().take(MAX_LINES);
+            let Some(date) =
+                lines.into_iter().find_map(|line| date::instant(line.as_bytes().trim_ascii(), self))
+            else {
+                // A clock that shows a time before 1970 has not been set.
+                return self.received_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             };
-            let age = if self.all_noted { self.age } else { self.headers.get(AGE) };
-            let age = age.and_then(|value| count(value.as_bytes())).map_or(0, |age| age.whole());
-            date.saturating_add(age.min(MAX_DELAY.as_secs()).saturating_mul(1_000_000_000))
-        })
-    }
-
-    /// The first `Date` that can be read.
-    fn date(&self) -> Option<u64> {
-        if self.all_noted
-            && let date = self.date?
-            && let Some(nanos) = date::imf_fixdate(date.as_bytes())
-        {
-            return Some(nanos);
-        }
-        self.headers.get_all(DATE).iter().take(super::super::MAX_LINES).find_map(|value| {
-            match date::http_date(value.as_bytes().trim_ascii(), self.received_at).and_then(Stated::at)? {
-                Stated::At(at) => Some(at),
-                Stated::Delay(_) => None,
-            }
+            let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
+            date.saturating_add(Duration::from_secs(age.map_or(0, |age| age.whole())).min(MAX_DELAY))
         })
     }
 
     /// The wait that a statement amounts to, in whole milliseconds, rounded up; an instant in the past is a wait of zero.
-    #[inline]
     pub(in crate::reading) fn wait(&self, stated: Stated) -> Duration {
-        match stated {
+        let wait = match stated {
             Stated::Delay(wait) => wait,
-            Stated::At(at) => {
-                let ahead = at.saturating_sub(self.server_now());
-                Duration::from_millis(ahead.div_ceil(1_000_000))
-            }
-        }
+            Stated::At(at) => at.saturating_sub(self.server_now()),
+            Stated::Beyond => Hint::LONGEST_WAIT,
+        };
+        let millis = u64::from(wait.subsec_nanos().div_ceil(1_000_000));
+        Duration::from_secs(wait.as_secs())
+            .saturating_add(Duration::from_millis(millis))
+            .min(Hint::LONGEST_WAIT)
     }
 
     /// The same, with the instant where it is one.
-    pub(in crate::reading) fn advice(&self, stated: Stated) -> Option<Advice> {
+    pub(in crate::reading) fn advice(&self, stated: Stated) -> Advice {
         let at = match stated {
-            Stated::Delay(_) => None,
-            Stated::At(at) => Some(SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(at))?),
+            Stated::At(at) => SystemTime::UNIX_EPOCH.checked_add(at),
+            Stated::Delay(_) | Stated::Beyond => None,
         };
-        Some(Advice { wait: self.wait(stated), at })
+        Advice { wait: self.wait(stated), at }
     }
 
-    /// [`Stated::parse`] and [`Clock::advice`] in one.
-    pub(in crate::reading) fn read(&self, value: &[u8], unit: BareUnit) -> Option<Advice> {
-        Stated::parse(value, unit, self.received_at).and_then(|stated| self.advice(stated))
+    /// Reads a value and measures it.
+    pub(in crate::reading) fn read(&self, value: &[u8], unit: TimeUnit) -> Option<Advice> {
+        if value.len() > MAX_FIELD {
+            return None;
+        }
+        Value::read(value, self).map(|value| self.advice(value.stated(unit)))
     }
 }

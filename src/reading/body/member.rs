@@ -1,0 +1,294 @@
+//! The members of a body that state a wait, by the words of their names.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::super::hint::{Hint, HintKind};
+use super::super::names::may_be_limit;
+use super::super::value::{Advice, Stated, TimeUnit, count, json_number, number, scan_prose};
+use super::super::waits;
+use super::super::windows::Windows;
+use super::json::Json;
+use super::{BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
+use crate::units::{QuotaUnit, QuotaUnits};
+
+/// How a body states a wait, the most trustworthy way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A member that the profile names.
+    Profile,
+    /// [`google.rpc.RetryInfo`](https://cloud.google.com/apis/design/errors#error_details).
+    RetryInfo,
+    QuotaResetDelay,
+    QuotaResetInstant,
+    RetryAfterMillis,
+    RetryAfter,
+    EmbeddedHeader,
+    ResetMillis,
+    Reset,
+    Sentence,
+}
+
+/// What a member states by the words of its name: how, in which unit, and whether it is a reset.
+fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
+    let has = |any: &[&str]| words.iter().any(|word| any.contains(word));
+    let unit = if has(&["ms", "millis", "milliseconds", "millisecond", "msec", "msecs"]) {
+        TimeUnit::Milliseconds
+    } else if has(&["minutes", "mins"]) {
+        TimeUnit::Minutes
+    } else if has(&["hours", "hrs"]) {
+        TimeUnit::Hours
+    } else {
+        TimeUnit::Seconds
+    };
+    let timed = unit != TimeUnit::Seconds || has(&["seconds", "second", "secs", "sec", "s"]);
+    if has(&[
+        "max",
+        "maximum",
+        "count",
+        "attempts",
+        "policy",
+        "url",
+        "uri",
+        "link",
+        "id",
+        "token",
+        "password",
+        "timeout",
+        "strategy",
+        "factor",
+        "enabled",
+        "message",
+        "reason",
+        "header",
+        "headers",
+        "supported",
+    ]) {
+        return None;
+    }
+    let resets = has(&[
+        "reset",
+        "resets",
+        "refresh",
+        "refreshes",
+        "renew",
+        "renews",
+        "renewal",
+        "replenish",
+        "refill",
+    ]);
+    if resets {
+        return match words {
+            ["quota", "reset", "delay"] => Some((Rank::QuotaResetDelay, unit, HintKind::WindowReset)),
+            ["quota", "reset", "timestamp"] | ["quota", "reset", "time", "stamp"] => {
+                Some((Rank::QuotaResetInstant, unit, HintKind::WindowReset))
+            }
+            _ => {
+                let says_when = timed
+                    || has(&[
+                        "in",
+                        "at",
+                        "after",
+                        "time",
+                        "timestamp",
+                        "date",
+                        "unix",
+                        "epoch",
+                        "utc",
+                        "to",
+                        "on",
+                        "until",
+                    ]);
+                let rank = if unit == TimeUnit::Milliseconds { Rank::ResetMillis } else { Rank::Reset };
+                (says_when || limits && words.len() == 1 || words.ends_with(&["limit", "reset"])).then_some((
+                    rank,
+                    unit,
+                    HintKind::WindowReset,
+                ))
+            }
+        };
+    }
+    if words == ["retry", "delay"] {
+        return Some((Rank::RetryInfo, unit, HintKind::RetryAfter));
+    }
+    let moment = has(&["in", "at", "after", "time", "until", "delay", "for", "duration"]);
+    let waits = has(&["retry"])
+        && (moment || timed || has(&["wait", "backoff"]))
+        && !has(&["limit", "times", "number"])
+        || has(&["wait"]) && (words.len() == 1 || timed || moment)
+        || has(&["backoff"]) && !has(&["limit", "base"])
+        || has(&["back"]) && has(&["off"])
+        || has(&["throttle", "throttled"]) && (timed || moment)
+        || has(&["cooldown", "penalty"]) && (words.len() == 1 || timed || moment)
+        || has(&["estimated"])
+            && has(&["time"])
+            && words.iter().all(|word| matches!(*word, "estimated" | "time") || timed)
+        || has(&["next"])
+            && has(&[
+                "access",
+                "request",
+                "call",
+                "try",
+                "attempt",
+                "retry",
+                "allowed",
+                "available",
+                "before",
+            ])
+        || has(&["available"]) && has(&["in", "at", "after"])
+        || has(&["blocked", "banned", "suspended", "locked"])
+            && (timed || has(&["until", "for", "duration"]))
+        || has(&["try"]) && has(&["again"]) && moment;
+    let rank = if unit == TimeUnit::Milliseconds { Rank::RetryAfterMillis } else { Rank::RetryAfter };
+    waits.then_some((rank, unit, HintKind::RetryAfter))
+}
+
+impl Walk<'_> {
+    /// Takes in a member that states a wait in itself, or what remains of a limit; whether it was one.
+    pub(super) fn wait_member(
+        &mut self,
+        words: &[&str],
+        value: &Json<'_>,
+        path: &Path,
+        limits: bool,
+    ) -> bool {
+        if limits && words == ["remaining"] {
+            let spent = match value {
+                Json::Number(text) => count(text.as_bytes()).is_some_and(|left| left.is_zero_or_less()),
+                Json::String(text) => count(text.as_bytes()).is_some_and(|left| left.is_zero_or_less()),
+                _ => false,
+            };
+            if spent {
+                self.found.units = self.found.units.with(QuotaUnit::Requests);
+            }
+            return true;
+        }
+        let named =
+            self.rules.wait_member(&path.text).map(|unit| (Rank::Profile, unit, HintKind::RetryAfter));
+        let Some((rank, unit, kind)) = named.or_else(|| meaning(words, limits)) else { return false };
+        let Some(advice) = self.advice(value, unit) else { return true };
+        // A reset beyond every bound is a mistake, a wait that long is none.
+        if kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT {
+            self.offer(rank, kind, advice, path);
+        }
+        true
+    }
+
+    /// Takes in a member that states costs; whether it was one.
+    pub(super) fn cost_member(&mut self, words: &[&str], value: &Json<'_>) -> bool {
+        let place = match words {
+            ["requested", "query", "cost"] => &mut self.cost.requested,
+            ["maximum", "available"] => &mut self.cost.most,
+            ["currently", "available"] => &mut self.cost.available,
+            ["restore", "rate"] => &mut self.cost.restored,
+            _ => return false,
+        };
+        if let Json::Number(text) = value {
+            *place = json_number(text);
+        }
+        true
+    }
+
+    /// The time until there is enough for a query: what is missing, at the rate that it comes back by the second.
+    pub(super) fn wait_for_cost(&mut self) {
+        let Cost { requested: Some(requested), available: Some(available), restored: Some(restored), most } =
+            self.cost
+        else {
+            return;
+        };
+        if most.is_some_and(|most| most < requested) {
+            self.found.too_large = true;
+        } else if self.found.refuses
+            && let Ok(wait) = Duration::try_from_secs_f64(
+                requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64(),
+            )
+        {
+            let path = Path { text: "extensions.cost.throttlestatus".to_owned(), fixed: true };
+            self.offer(Rank::RetryAfter, HintKind::RetryAfter, self.clock.advice(Stated::delay(wait)), &path);
+        }
+    }
+
+    fn advice(&self, value: &Json<'_>, unit: TimeUnit) -> Option<Advice> {
+        match value {
+            Json::Number(text) => Some(self.clock.advice(Stated::bare(json_number(text)?, unit))),
+            Json::String(text) => self.clock.read(text.as_bytes(), unit).or_else(|| {
+                let lower = text.trim().to_ascii_lowercase();
+                let (delay, rest) = scan_prose(&lower)?;
+                rest.is_empty().then(|| self.clock.advice(Stated::delay(delay)))
+            }),
+            // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one
+            // out, which null means as well.
+            Json::Object(duration) => {
+                let part = |key: &str| match Json::read(duration.get(key)?.get())? {
+                    Json::Number(text) => Some(json_number(text)),
+                    Json::String(text) => Some(number(text.as_bytes())),
+                    Json::Other => None,
+                    _ => Some(None),
+                };
+                let nanos = part("nanos")
+                    .map(|nanos| nanos.filter(|nanos| *nanos < Duration::from_secs(u64::from(u32::MAX))));
+                let billionths = |nanos: Duration| nanos.checked_div(1_000_000_000).unwrap_or_default();
+                let total = match (part("seconds"), nanos) {
+                    // Less than a second more or less: what can be read is still the least to wait.
+                    (Some(seconds), nanos) => {
+                        seconds?.saturating_add(billionths(nanos.flatten().unwrap_or_default()))
+                    }
+                    (None, nanos) => billionths(nanos??),
+                };
+                Some(self.clock.advice(Stated::bare(total, TimeUnit::Seconds)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
+        let better = self.found.advice.as_ref().is_none_or(|known| {
+            // Zero milliseconds beside positive seconds are a truncation, as with the headers.
+            let zero_millis = |rank, advice: &Advice| rank == Rank::RetryAfterMillis && advice.wait.is_zero();
+            let truncated = zero_millis(known.rank, &known.advice) && rank == Rank::RetryAfter;
+            let truncates = zero_millis(rank, &advice) && known.rank == Rank::RetryAfter;
+            // GitHub Models repeats its message as `details`.
+            let order =
+                |wait, path: &str| (wait, path.ends_with("message"), std::cmp::Reverse(path.to_owned()));
+            let later = order(advice.wait, &path.text) > order(known.advice.wait, &known.path);
+            !truncates && (truncated || rank < known.rank || rank == known.rank && later)
+        });
+        if better {
+            self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        }
+    }
+
+    /// Rate-limit headers inside of the body, as OpenRouter sends those of the upstream.
+    pub(super) fn headers(&mut self, value: &Json<'_>, path: &Path) {
+        let Json::Object(members) = value else { return };
+        let mut headers = HeaderMap::new();
+        for (name, value) in members.iter().take(MAX_ELEMENTS) {
+            let value = match Json::read(value.get()) {
+                Some(Json::String(text)) => HeaderValue::from_str(&text).ok(),
+                Some(Json::Number(text)) => HeaderValue::from_str(text).ok(),
+                _ => None,
+            };
+            if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value) {
+                headers.append(name, value);
+            }
+        }
+        let mut windows = Windows::default();
+        for (name, value) in headers.iter().filter(|(name, _)| may_be_limit(name)) {
+            windows.note(name, value, self.clock);
+        }
+        windows.pair(self.clock);
+        let summary = windows.summary(self.rules, self.clock, &[]);
+        self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
+        if let Some(wait) = waits::explicit(&headers, self.clock, self.rules) {
+            self.offer(
+                Rank::EmbeddedHeader,
+                HintKind::RetryAfter,
+                wait.advice,
+                &path.key(wait.name.as_str()),
+            );
+        } else if let Some((advice, source)) = summary.advice {
+            self.offer(Rank::EmbeddedHeader, HintKind::WindowReset, advice, &path.key(source.as_str()));
+        }
+    }
+}

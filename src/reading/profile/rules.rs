@@ -1,0 +1,330 @@
+//! What a profile can say.
+
+use std::time::Duration;
+
+use http::{HeaderName, StatusCode};
+use serde::{Deserialize, Deserializer};
+
+use super::super::value::TimeUnit;
+use super::{Profile, ProfileError};
+use crate::units::QuotaUnit;
+
+/// What a profile says; the field names are those of the table and of a user's file.
+///
+/// Codes are compared in [normal form](normal_code), phrases with messages in lower case.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::reading) struct Rules {
+    pub(in crate::reading) name: String,
+    /// Where the knowledge is from. Nothing reads it.
+    #[serde(rename = "notes")]
+    _notes: serde::de::IgnoredAny,
+    /// Host names, each standing for itself and all its subdomains.
+    pub(in crate::reading) hosts: Vec<String>,
+    /// Statuses beyond the usual ones that refuse for want of capacity; each only with evidence: an explicit wait, a spent
+    /// counter, a rate-limit code or one of `evidence`.
+    pub(in crate::reading) refusal_statuses: Vec<u16>,
+    /// Codes in the JSON body of a 200 that make it a refusal.
+    pub(in crate::reading) refusal_codes_in_success: Vec<String>,
+    /// Words of an error message that mark such a status as a refusal for want of capacity.
+    pub(in crate::reading) evidence: Vec<String>,
+    /// Whether 402 means that a quota is used up; otherwise it is a status like those of `refusal_statuses`.
+    pub(in crate::reading) payment_required_is_final: bool,
+    /// The header whose `false` is a directive not to repeat.
+    pub(in crate::reading) should_retry_header: Option<String>,
+    /// Codes that no wait helps against; a leading `*` matches any beginning.
+    pub(in crate::reading) final_codes: Vec<String>,
+    /// Words of an error message that no wait helps against, for vendors that send nothing better.
+    pub(in crate::reading) final_phrases: Vec<String>,
+    /// Words of an error message by which a final code means a limit that passes.
+    pub(in crate::reading) passing_phrases: Vec<String>,
+    /// An explicit wait of at most so long beside a final code means a limit that passes.
+    pub(in crate::reading) passing_wait_seconds: Option<u32>,
+    /// Words of an error message that name a quota per day or month: no wait helps if no time is stated.
+    pub(in crate::reading) long_quota_phrases: Vec<String>,
+    /// Words of an error message that say that the request is larger than the whole limit.
+    pub(in crate::reading) too_large_phrases: Vec<String>,
+    /// Codes that name what is exhausted.
+    pub(in crate::reading) units_by_code: Vec<(String, QuotaUnit)>,
+    /// Words of an error message that name what is exhausted; the first match counts.
+    pub(in crate::reading) units_by_phrase: Vec<(String, QuotaUnit)>,
+    /// Headers whose value names what is exhausted, by a part of the value; the first match counts.
+    pub(in crate::reading) units_by_header: Vec<(String, String, QuotaUnit)>,
+    /// Headers that state a wait, beyond `Retry-After` and its relatives, and the unit of their bare numbers.
+    pub(in crate::reading) wait_headers: Vec<(String, TimeUnit)>,
+    /// Members of the body that state a wait, by the end of their path.
+    pub(in crate::reading) wait_members: Vec<(String, TimeUnit)>,
+    /// How a reset without a unit is meant.
+    pub(in crate::reading) bare_reset: BareReset,
+    /// Whether old versions of the service state `Retry-After` in milliseconds, which a reset then gives away.
+    pub(in crate::reading) legacy_millisecond_retry_after: bool,
+    /// What a limit of 0 stands for.
+    pub(in crate::reading) zero_limit: Option<QuotaUnit>,
+    /// Whether the stated length of a spent rolling window may be taken as the wait.
+    pub(in crate::reading) spent_window_is_wait: bool,
+    /// Whether the reset of a window that has something left says nothing.
+    pub(in crate::reading) only_spent_resets: bool,
+    /// Whether a limit per day whose name says nothing else is a long-lived quota, reset at an unknown moment.
+    pub(in crate::reading) daily_is_quota: bool,
+    /// What limits are counted by, beyond endpoint and credential.
+    pub(in crate::reading) counted_by: CountedBy,
+    /// The least wait that the documentation asks for if a response advises none.
+    backoff_floor_seconds: Option<u32>,
+    /// The zone of times that state none, as `+08:00`.
+    #[serde(deserialize_with = "offset")]
+    pub(in crate::reading) utc_offset: Option<i32>,
+}
+
+/// What a vendor counts limits by, beyond endpoint and credential.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CountedBy {
+    /// Nothing else: one set of limits for all.
+    #[default]
+    Account,
+    /// The model, which the `model` field of the request's body names.
+    Model,
+    /// What a segment of the path names, in paths of the form `/{before}/{name}/{after}`, and in no others: what is named
+    /// is shown, and any other path may be a secret or have one in it.
+    #[serde(rename_all = "kebab-case")]
+    Segment {
+        /// The segment before the name.
+        before: String,
+        /// What may stand behind the name; if there is nothing, the path must end with the name.
+        after: Vec<String>,
+    },
+    /// Groups of routes, by how their paths begin, and their names; the first match counts, and all others share one set of
+    /// limits.
+    Routes(Vec<(String, String)>),
+}
+
+/// How a reset without a unit is meant if it is not an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::reading) enum BareReset {
+    /// Seconds, unless a stated window is too short for it and milliseconds fit.
+    #[default]
+    Seconds,
+    Milliseconds,
+    /// Seconds or milliseconds, as limit, remaining and renewal period together tell; else not at all.
+    ByRenewalPeriod,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            _notes: serde::de::IgnoredAny,
+            hosts: Vec::new(),
+            refusal_statuses: Vec::new(),
+            refusal_codes_in_success: Vec::new(),
+            evidence: Vec::new(),
+            payment_required_is_final: true,
+            should_retry_header: Some("x-should-retry".to_owned()),
+            final_codes: Vec::new(),
+            final_phrases: Vec::new(),
+            passing_phrases: Vec::new(),
+            passing_wait_seconds: None,
+            long_quota_phrases: Vec::new(),
+            too_large_phrases: Vec::new(),
+            units_by_code: Vec::new(),
+            units_by_phrase: Vec::new(),
+            units_by_header: Vec::new(),
+            wait_headers: Vec::new(),
+            wait_members: Vec::new(),
+            bare_reset: BareReset::Seconds,
+            legacy_millisecond_retry_after: false,
+            zero_limit: None,
+            spent_window_is_wait: false,
+            only_spent_resets: false,
+            daily_is_quota: false,
+            counted_by: CountedBy::Account,
+            backoff_floor_seconds: None,
+            utc_offset: None,
+        }
+    }
+}
+
+/// `+08:00`, as seconds.
+fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    parse_offset(&text)
+        .map(Some)
+        .ok_or_else(|| serde::de::Error::custom("utc_offset: expected the form \"+08:00\""))
+}
+
+/// The seconds of an offset such as `+08:00`.
+pub(super) fn parse_offset(text: &str) -> Option<i32> {
+    let (sign, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let two = |text: &str| text.parse::<i32>().ok().filter(|_| text.len() == 2);
+    let (hours, minutes) = (two(hours)?, two(minutes)?);
+    let in_range = (0..=14).contains(&hours) && (0..60).contains(&minutes);
+    in_range
+        .then(|| hours.saturating_mul(3_600).saturating_add(minutes.saturating_mul(60)).saturating_mul(sign))
+}
+
+impl Rules {
+    /// Puts codes, phrases and names into the form that they are compared in, and refuses what can match nothing or means
+    /// something else.
+    pub(super) fn validated(mut self) -> Result<Self, ProfileError> {
+        let is_name = |name: &str| {
+            !name.is_empty()
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        if !is_name(&self.name) {
+            return Err(ProfileError::new("name", &self.name, "lower-case letters, digits and hyphens"));
+        }
+        for host in &self.hosts {
+            if host.is_empty() || host.contains(['/', ':', '*', ' ', '@']) || host.starts_with('.') {
+                return Err(ProfileError::new(
+                    "hosts",
+                    host,
+                    "a host name without scheme, port and wildcard",
+                ));
+            }
+        }
+        for status in &self.refusal_statuses {
+            if !(400..600).contains(status) || StatusCode::from_u16(*status).is_err() {
+                return Err(ProfileError::new(
+                    "refusal_statuses",
+                    &status.to_string(),
+                    "an error status, 400 to 599",
+                ));
+            }
+        }
+        let headers = self.wait_headers.iter_mut().map(|(name, _)| ("wait_headers", name));
+        let headers =
+            headers.chain(self.units_by_header.iter_mut().map(|(name, ..)| ("units_by_header", name)));
+        for (field, name) in
+            headers.chain(self.should_retry_header.as_mut().map(|name| ("should_retry_header", name)))
+        {
+            if HeaderName::try_from(name.as_str()).is_err() {
+                return Err(ProfileError::new(field, name, "the name of a header"));
+            }
+            name.make_ascii_lowercase();
+        }
+        for (path, _) in &mut self.wait_members {
+            if path.is_empty() || path.contains(char::is_whitespace) {
+                return Err(ProfileError::new("wait_members", path, "a path such as error.retry_in"));
+            }
+            path.make_ascii_lowercase();
+        }
+        let codes = self.final_codes.iter_mut().map(|code| ("final_codes", code));
+        let codes = codes.chain(self.units_by_code.iter_mut().map(|(code, _)| ("units_by_code", code)));
+        let in_success =
+            self.refusal_codes_in_success.iter_mut().map(|code| ("refusal_codes_in_success", code));
+        for (field, code) in codes.chain(in_success) {
+            let any_beginning = if code.starts_with('*') { "*" } else { "" };
+            let normal = format!("{any_beginning}{}", normal_code(code));
+            if normal.trim_start_matches('*').is_empty() {
+                return Err(ProfileError::new(field, code, "a code with letters or digits"));
+            }
+            *code = normal;
+        }
+        self.validated_phrases()
+    }
+
+    fn validated_phrases(mut self) -> Result<Self, ProfileError> {
+        let lists = [
+            ("evidence", &mut self.evidence),
+            ("final_phrases", &mut self.final_phrases),
+            ("passing_phrases", &mut self.passing_phrases),
+            ("long_quota_phrases", &mut self.long_quota_phrases),
+            ("too_large_phrases", &mut self.too_large_phrases),
+        ];
+        let lists =
+            lists.into_iter().flat_map(|(field, list)| list.iter_mut().map(move |phrase| (field, phrase)));
+        let units = self.units_by_phrase.iter_mut().map(|(phrase, _)| ("units_by_phrase", phrase));
+        let parts = self.units_by_header.iter_mut().map(|(_, part, _)| part);
+        parts.for_each(|part| part.make_ascii_lowercase());
+        for (field, phrase) in lists.chain(units) {
+            if phrase.trim().is_empty() {
+                return Err(ProfileError::new(field, phrase, "words of a message"));
+            }
+            phrase.make_ascii_lowercase();
+        }
+        Ok(self)
+    }
+
+    pub(in crate::reading) fn backoff_floor(&self) -> Option<Duration> {
+        self.backoff_floor_seconds.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    pub(super) fn set_backoff_floor(&mut self, floor: Duration) {
+        self.backoff_floor_seconds = Some(
+            u32::try_from(floor.as_secs().saturating_add(u64::from(floor.subsec_nanos() > 0)))
+                .unwrap_or(u32::MAX),
+        );
+    }
+
+    fn is_standard(&self) -> bool {
+        self.name == "standard"
+    }
+
+    /// Its own entries, then those of the standard profile.
+    fn with_standard<'r, T: 'r>(&'r self, list: impl Fn(&'r Self) -> &'r [T]) -> impl Iterator<Item = &'r T> {
+        let standard = if self.is_standard() { &[][..] } else { list(Profile::standard().rules()) };
+        list(self).iter().chain(standard)
+    }
+
+    pub(in crate::reading) fn is_final_code(&self, code: &str) -> bool {
+        self.with_standard(|rules| &rules.final_codes).any(|known| match known.strip_prefix('*') {
+            Some(end) => code.ends_with(end),
+            None => code == *known,
+        })
+    }
+
+    pub(in crate::reading) fn unit_of_code(&self, code: &str) -> Option<QuotaUnit> {
+        self.with_standard(|rules| &rules.units_by_code)
+            .find(|(known, _)| code == known)
+            .map(|(_, unit)| *unit)
+    }
+
+    pub(in crate::reading) fn unit_of_message(&self, lower: &str) -> Option<QuotaUnit> {
+        let mut phrases = self.with_standard(|rules| &rules.units_by_phrase);
+        phrases.find(|(phrase, _)| lower.contains(phrase.as_str())).map(|(_, unit)| *unit)
+    }
+
+    pub(in crate::reading) fn markers(&self) -> impl Iterator<Item = &(String, String, QuotaUnit)> {
+        self.with_standard(|rules| &rules.units_by_header)
+    }
+
+    pub(in crate::reading) fn names_long_quota(&self, lower: &str) -> bool {
+        self.with_standard(|rules| &rules.long_quota_phrases).any(|phrase| lower.contains(phrase.as_str()))
+    }
+
+    /// The unit of the member at a path, if the profile names it.
+    pub(in crate::reading) fn wait_member(&self, path: &str) -> Option<TimeUnit> {
+        let ends = |known: &str| {
+            path.strip_suffix(known).is_some_and(|before| before.is_empty() || before.ends_with(['.', ']']))
+        };
+        self.wait_members.iter().find(|(known, _)| ends(known)).map(|(_, unit)| *unit)
+    }
+}
+
+/// A code in the form of the tables: lower-case letters and digits only, so that `InsufficientQuota`,
+/// `insufficient_quota` and `INSUFFICIENT_QUOTA` are one.
+pub(in crate::reading) fn normal_code(code: &str) -> String {
+    code.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Whether a code in normal form says that a rate was exceeded, whatever the rest of its name.
+pub(in crate::reading) fn is_rate_code(code: &str) -> bool {
+    [
+        "ratelimit",
+        "toomanyrequests",
+        "throttl",
+        "throughputexceeded",
+        "requestlimitexceeded",
+        "requestlimitreached",
+        "slowdown",
+    ]
+    .iter()
+    .any(|part| code.contains(part))
+}

@@ -1,0 +1,119 @@
+//! The values of limit, remaining and reset fields.
+
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+
+use super::super::names::{FieldName, Part};
+use super::super::value::{Clock, Count, Stated, TimeUnit, Value, count, number};
+
+/// The most members of a comma-joined value that are looked at.
+pub(super) const MAX_MEMBERS: usize = 8;
+
+/// A reset as it was sent; what a bare number means may depend on the rest of the window.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::reading) struct Reset {
+    pub(in crate::reading) value: Value,
+    pub(in crate::reading) unit: TimeUnit,
+}
+
+/// The value of one field, or of one place in it.
+pub(super) enum ReadPart {
+    Nothing,
+    Limit(Count, Option<Duration>),
+    Used(Count, Count),
+    Remaining(Count, Option<Duration>),
+    /// With its rank among the notations.
+    Reset(u8, Reset),
+    Window(Duration),
+    Rejected(bool),
+    Utilized(bool),
+}
+
+/// Reads the value of a field, or its several values; none at all where it is no value.
+pub(super) fn read(
+    field: &FieldName,
+    value: &[u8],
+    clock: &Clock<'_>,
+    parts: &mut ArrayVec<ReadPart, MAX_MEMBERS>,
+) {
+    let single = match field.part {
+        Part::Limit => used_of_limit(value).map(|(used, limit)| ReadPart::Used(used, limit)),
+        Part::Status if count(value).is_none() => {
+            Some(ReadPart::Rejected(value.eq_ignore_ascii_case(b"rejected")))
+        }
+        Part::Utilization => number(value).map(|share| ReadPart::Utilized(share >= Duration::from_secs(1))),
+        Part::Window => match number(value).map(|number| Stated::bare(number, field.time)) {
+            Some(Stated::Delay(window)) => Some(ReadPart::Window(window)),
+            _ => None,
+        },
+        // The whole value first, for dates contain commas.
+        Part::Reset | Part::ResetAfter | Part::ResetAgain => {
+            read_reset(value, field.time, clock).map(|reset| ReadPart::Reset(rank(field.part), reset))
+        }
+        Part::Remaining | Part::Status => None,
+    };
+    if let Some(single) = single {
+        let _ = parts.try_push(single);
+        return;
+    }
+    if matches!(field.part, Part::Window | Part::Utilization) {
+        return;
+    }
+    parts.extend(
+        value.split(|byte| *byte == b',').take(MAX_MEMBERS).map(|member| read_member(field, member, clock)),
+    );
+    if parts.iter().all(|part| matches!(part, ReadPart::Nothing)) {
+        parts.clear();
+    }
+}
+
+/// A reset in one notation outranks the same in another: a time from now, an instant, the instant again.
+const fn rank(part: Part) -> u8 {
+    match part {
+        Part::ResetAfter => 0,
+        Part::Reset => 1,
+        _ => 2,
+    }
+}
+
+/// One place of a list such as `10, 10;w=1, 50;w=60`
+/// ([draft-ietf-httpapi-ratelimit-headers-06 §5](https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-06)).
+fn read_member(field: &FieldName, member: &[u8], clock: &Clock<'_>) -> ReadPart {
+    let mut parts = member.split(|byte| *byte == b';');
+    let first = parts.next().unwrap_or_default();
+    let window = || {
+        parts.take(MAX_MEMBERS).find_map(|part| {
+            // WHOOP writes the word out.
+            let part = part.trim_ascii();
+            let seconds = part.strip_prefix(b"w=").or_else(|| part.strip_prefix(b"window="))?;
+            count(seconds)
+                .map(|seconds| Duration::from_secs(seconds.whole()))
+                .filter(|window| !window.is_zero())
+        })
+    };
+    match field.part {
+        Part::Limit => count(first).map_or(ReadPart::Nothing, |limit| ReadPart::Limit(limit, window())),
+        Part::Remaining | Part::Status => {
+            count(first).map_or(ReadPart::Nothing, |left| ReadPart::Remaining(left, window()))
+        }
+        _ => read_reset(first, field.time, clock)
+            .map_or(ReadPart::Nothing, |reset| ReadPart::Reset(rank(field.part), reset)),
+    }
+}
+
+/// `used/limit`, as Shopify and Salesforce write it.
+pub(super) fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
+    let mut parts = value.split(|byte| *byte == b'/');
+    let (used, limit) = (count(parts.next()?)?, count(parts.next()?)?);
+    parts.next().is_none().then_some((used, limit))
+}
+
+/// A reset that is the whole value.
+pub(in crate::reading) fn read_reset(value: &[u8], unit: TimeUnit, clock: &Clock<'_>) -> Option<Reset> {
+    let value = Value::read(value, clock)?;
+    match value {
+        Value::Stated(Stated::Beyond) => None,
+        value => Some(Reset { value, unit }),
+    }
+}
