@@ -19,7 +19,6 @@
 //! `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
 //! printable), body or credential.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ use tracing::{Level, Span};
 use crate::decision::{Decision, Failure, Reason};
 use crate::ownership::RetryConflict;
 use crate::reading::HintSource;
+use crate::unharmed::unharmed;
 
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -133,7 +133,7 @@ pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer
     }
     if let Some(observer) = observer {
         // The call belongs to the caller; a fault in what looks on must not end it.
-        let _ = catch_unwind(AssertUnwindSafe(|| observer.decided(event)));
+        let _ = unharmed(|| observer.decided(event));
     }
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
         "retry conflict"
     );
     if let Some(observer) = observer {
-        let _ = catch_unwind(AssertUnwindSafe(|| observer.conflicted(conflict)));
+        let _ = unharmed(|| observer.conflicted(conflict));
     }
 }
 

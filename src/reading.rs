@@ -44,6 +44,8 @@ pub struct Reading {
     pub(crate) received_at: SystemTime,
     pub(crate) throttled: bool,
     pub(crate) hint: Option<Hint>,
+    /// The moment that a terminal refusal names. Nothing waits for it; the caller is told.
+    pub(crate) named: Option<Box<Hint>>,
     pub(crate) exhausted: QuotaUnits,
     pub(crate) limits: Limits,
     pub(crate) terminal: Option<Terminal>,
@@ -83,6 +85,7 @@ impl Reading {
             received_at,
             throttled: false,
             hint: None,
+            named: None,
             exhausted: QuotaUnits::EMPTY,
             limits: Limits::new(),
             terminal: None,
@@ -124,6 +127,11 @@ impl Reading {
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         matches!(self.status.as_u16(), 408 | 500 | 502 | 504)
             || self.throttled && !self.is_refused_unprocessed()
+    }
+
+    /// The moment that the response names, also where waiting for it would not help this call.
+    pub(crate) fn named_moment(&self) -> Option<&Hint> {
+        self.hint.as_ref().or(self.named.as_deref())
     }
 
     /// The wait that the response advises.

@@ -155,7 +155,8 @@ async fn a_marked_response_that_the_head_decided_still_has_its_whole_body() {
 /// A window's reset is when all of it is back; a delay in the body is when there is room again, and goes before it.
 #[tokio::test(start_paused = true)]
 async fn a_reset_in_the_head_decides_nothing_that_the_body_may_say_better() {
-    let body = r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 1s.","retry_after":1}}"#;
+    let body =
+        r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 1s.","retry_after":1}}"#;
     for pause in [0, 300] {
         let pieces = [Piece::Pause(ms(pause)), data(body)];
         let refused = Answer::status(429)

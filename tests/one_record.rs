@@ -80,7 +80,11 @@ impl Known {
             other => panic!("{line}: the report says {other:?}"),
         };
         assert_eq!(of_report, (decision, reason), "{line}: report");
-        assert_eq!(self.report.spill_over().map(|spill| spill.reason()), reason, "{line}: signal in the report");
+        assert_eq!(
+            self.report.spill_over().map(|spill| spill.reason()),
+            reason,
+            "{line}: signal in the report"
+        );
         let heard = self.heard.decisions.lock().unwrap();
         assert_eq!(heard.last(), Some(&(decision, reason)), "{line}: observer {heard:?}");
         let ends = heard.iter().filter(|(decision, _)| *decision != "wait").count();
@@ -98,17 +102,16 @@ impl Known {
         assert_eq!(told, expected, "{line}: events");
         let spans = self.capture.spans();
         assert_eq!(spans[0].get("decision"), Some(&json!(decision)), "{line}: span");
-        assert_eq!(spans[0].get("reason"), reason.map(|reason| json!(reason.as_str())).as_ref(), "{line}: span");
+        assert_eq!(
+            spans[0].get("reason"),
+            reason.map(|reason| json!(reason.as_str())).as_ref(),
+            "{line}: span"
+        );
         assert_eq!(spans[0].get("attempts"), Some(&json!(self.report.attempts())), "{line}: span");
     }
 }
 
-async fn known(
-    origin: Origin,
-    admission: AdmissionBuilder,
-    budget: u64,
-    method: http::Method,
-) -> Known {
+async fn known(origin: Origin, admission: AdmissionBuilder, budget: u64, method: http::Method) -> Known {
     let (capture, _guard) = Capture::start();
     let (heard, report) = (Heard::default(), CallReport::new());
     let client = origin.behind(admission.observer(heard.clone()).draws(|| 0.0).build().unwrap());
@@ -152,8 +155,14 @@ async fn every_way_out_of_a_call_is_told_once_and_alike_everywhere() {
         ("a success", known(Origin::always(Answer::ok), plain(), 2000, get()).await),
         ("a success after a wait", known(Origin::in_order([refused(100)]), plain(), 2000, get()).await),
         ("a refusal beyond the budget", known(Origin::in_order([refused(9000)]), plain(), 2000, get()).await),
-        ("an error of the caller's", known(Origin::in_order([Answer::status(404)]), plain(), 2000, get()).await),
-        ("no answer in time", known(Origin::in_order([Answer::ok().after(ms(9000))]), plain(), 2000, get()).await),
+        (
+            "an error of the caller's",
+            known(Origin::in_order([Answer::status(404)]), plain(), 2000, get()).await,
+        ),
+        (
+            "no answer in time",
+            known(Origin::in_order([Answer::ok().after(ms(9000))]), plain(), 2000, get()).await,
+        ),
         ("a lost connection", known(Origin::in_order([lost()]), plain(), 2000, http::Method::POST).await),
         ("turned away unsent", {
             let admission = closing(0);
@@ -226,15 +235,22 @@ async fn the_last_response_and_the_legs_are_in_the_report_of_a_call_that_ends_in
         assert!(SpillOver::of(&call.outcome).is_none() && call.outcome.is_err());
         let last = call.report.last_response().expect("the refusal");
         assert_eq!((last.status().as_u16(), last.body()), (429, &b"why"[..]));
-        assert_eq!((last.headers()["retry-after-ms"].to_str(), last.reading().request_id()), (Ok("100"), Some("one")));
+        assert_eq!(
+            (last.headers()["retry-after-ms"].to_str(), last.reading().request_id()),
+            (Ok("100"), Some("one"))
+        );
         assert!(call.report.legs().is_empty());
 
         // A later leg.
         let call = known(hosts(vec![refused(9000)], vec![end()]), routed(), 2000, method).await;
         assert!(SpillOver::of(&call.outcome).is_none() && call.outcome.is_err());
         assert_eq!(call.report.last_response().unwrap().status(), 429);
-        let legs: Vec<_> =
-            call.report.legs().iter().map(|leg| (leg.deployment().to_owned(), leg.reason(), leg.attempts())).collect();
+        let legs: Vec<_> = call
+            .report
+            .legs()
+            .iter()
+            .map(|leg| (leg.deployment().to_owned(), leg.reason(), leg.attempts()))
+            .collect();
         let expected =
             [("primary".to_owned(), Some(Reason::BudgetExceeded), 1), ("standby".to_owned(), None, 1)];
         assert_eq!(legs, expected);
@@ -284,7 +300,8 @@ async fn what_is_planned_and_what_was_really_waited_are_told_apart() {
     of_observer.sort();
     assert_eq!(of_observer, real);
     let events = capture.events("admission wait");
-    let mut told: Vec<_> = events.iter().map(|event| event.get("waited_ms").unwrap().as_f64().unwrap()).collect();
+    let mut told: Vec<_> =
+        events.iter().map(|event| event.get("waited_ms").unwrap().as_f64().unwrap()).collect();
     told.sort_by(f64::total_cmp);
     let expected: Vec<_> = real.iter().map(|waited| waited.as_secs_f64() * 1000.0).collect();
     assert_eq!(told, expected);
@@ -315,7 +332,8 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
     }
 
     // Nor is a refusal that was waited out the silence after it.
-    let call = known(Origin::in_order([refused(100), slow()]), Admission::builder(), 2000, http::Method::GET).await;
+    let call =
+        known(Origin::in_order([refused(100), slow()]), Admission::builder(), 2000, http::Method::GET).await;
     let spill = SpillOver::of(&call.outcome).unwrap();
     assert_eq!((spill.reason(), spill.status().unwrap().as_u16()), (Reason::NoResponse, 429));
     assert!(!spill.to_string().contains("429"), "{spill}");

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest_admission::decision::Decision;
 use reqwest_admission::policy::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy};
+use reqwest_admission::reading::Profile;
 use reqwest_admission::{
     Admission, AdmissionBuilder, AdmissionPolicy, CallReport, LatencyBudget, Reason, SpillOver,
 };
@@ -307,5 +308,26 @@ async fn a_spill_over_remembers_that_an_earlier_attempt_may_have_been_processed(
         let outcome = client.post(URL).header("idempotency-key", "one").send().await;
         let spill = SpillOver::of(&outcome).unwrap();
         assert_eq!((spill.attempts(), spill.possibly_processed()), (2, possibly), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn law_6_a_terminal_refusal_that_names_a_moment_keeps_it_and_nothing_waits_for_it() {
+    let spent = r#"{"error":{"code":"insufficient_quota"}}"#;
+    let large = r#"{"error":{"message":"Request too large for gpt on tokens per min (TPM): Limit 30000, Requested 61337.","type":"tokens","code":"rate_limit_exceeded"}}"#;
+    let answers: [(Answer, Reason); 3] = [
+        (Answer::status(429).body(spent), Reason::QuotaExhausted),
+        (Answer::status(429).header("x-should-retry", "false"), Reason::ServerDirective),
+        (Answer::status(429).body(large), Reason::RequestTooLarge),
+    ];
+    for (answer, reason) in answers {
+        let origin = Origin::in_order([answer.header("retry-after", "7")]);
+        let client = origin.behind(exact().profile(Profile::named("openai")).build().unwrap());
+        let start = Instant::now();
+        let outcome = client.post(URL).send().await;
+        let spill = SpillOver::of(&outcome).unwrap();
+        assert_eq!((spill.reason(), start.elapsed(), spill.advised_wait()), (reason, ms(0), Some(ms(7000))));
+        let ahead = spill.retry_at().unwrap().duration_since(SystemTime::now()).unwrap();
+        assert!(ahead > ms(6000) && ahead <= ms(7000), "{ahead:?}");
     }
 }

@@ -14,6 +14,7 @@ use crate::gate::{
 };
 use crate::pace::{Cost, Planned, TokenEstimate};
 use crate::reading::{Hint, Reading};
+use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
@@ -37,19 +38,17 @@ impl<'a> Entry<'a> {
     /// The standing of `request`, where there is a gate.
     pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
         let gate = shared.gate.as_ref()?;
-        let scope = match (extensions.get::<ScopeKey>(), &shared.scope_by) {
-            (Some(scope), _) => scope.clone(),
-            (None, Some(scope_by)) => scope_by(request),
-            (None, None) => {
-                let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
-                shared.recent_scopes.scope_of(request, profile)
-            }
-        };
+        let named = || shared.scope_by.as_ref().and_then(|scope_by| unharmed(|| scope_by(request)));
+        let scope = extensions.get::<ScopeKey>().cloned().or_else(named).unwrap_or_else(|| {
+            let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
+            shared.recent_scopes.scope_of(request, profile)
+        });
         let estimate = extensions.get::<TokenEstimate>().copied();
         #[cfg(feature = "estimate")]
         let estimate = estimate.or_else(|| {
             let body = request.body()?.as_bytes()?;
-            shared.estimator.as_ref()?.estimate(body)
+            let estimator = shared.estimator.as_ref()?;
+            unharmed(|| estimator.estimate(body)).flatten()
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();

@@ -19,6 +19,7 @@ use crate::observe;
 use crate::policy::AdmissionPolicy;
 use crate::reading::{Profile, Reading};
 use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target};
+use crate::unharmed::unharmed;
 
 /// The way of one call.
 pub(super) struct Legs<'a> {
@@ -134,7 +135,9 @@ impl LogicalCall<'_> {
 
     /// Makes the request one for the deployment that it goes to; it stays as it is where that cannot take it.
     pub(super) fn rewrite(&self, request: &mut Request) -> bool {
-        self.target().is_none_or(|target| target.rewrite.apply(request).is_ok())
+        // A function of the user's may map the body or set the credential; one that panics cannot take the request.
+        let apply = |target: &Target| unharmed(|| target.rewrite.apply(request).is_ok()).unwrap_or(false);
+        self.target().is_none_or(apply)
     }
 
     /// Takes note of an answer, for the shares of refusals and for the way back to the primary.

@@ -110,6 +110,7 @@ impl Refusal<'_> {
         reading.throttled = self.is_throttled(&summary);
         if self.status == StatusCode::PAYLOAD_TOO_LARGE {
             reading.terminal = Some(Terminal::RequestTooLarge);
+            reading.named = self.hint(&summary).map(Box::new);
             if reading.throttled {
                 reading.exhausted = union(reading.exhausted, self.named_units());
             }
@@ -133,6 +134,8 @@ impl Refusal<'_> {
                 reading.backoff_floor = self.profile.backoff_floor;
             }
             reading.hint = hint;
+        } else {
+            reading.named = hint.map(Box::new);
         }
     }
 

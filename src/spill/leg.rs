@@ -90,7 +90,7 @@ impl LegReport {
     pub(crate) fn with_reading(mut self, reading: Option<&Reading>) -> Self {
         if let Some(reading) = reading {
             self.status = Some(reading.status());
-            self.advised_wait = reading.hint().map(Hint::wait);
+            self.advised_wait = reading.named_moment().map(Hint::wait);
             self.retry_at = self.advised_wait.and_then(|wait| reading.received_at().checked_add(wait));
             self.native = Quiet(reading.native_spill_over().cloned());
         }

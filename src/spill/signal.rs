@@ -173,7 +173,7 @@ impl SpillOver {
     pub fn retry_at(&self) -> Option<SystemTime> {
         let expected = self.0.expected.and_then(|(wait, at)| at.checked_add(wait));
         let advised = self.reading().and_then(|reading| {
-            let wait = reading.hint()?.wait();
+            let wait = reading.named_moment()?.wait();
             reading.received_at().checked_add(wait)
         });
         // The gate may know of a longer wait, from the refusal of another call.
@@ -183,7 +183,7 @@ impl SpillOver {
     /// The last advice and its source.
     #[must_use]
     pub fn hint(&self) -> Option<&Hint> {
-        self.reading().and_then(Reading::hint)
+        self.reading().and_then(Reading::named_moment)
     }
 
     /// What the last response said about capacity.
