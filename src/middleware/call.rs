@@ -38,6 +38,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
     idempotent: bool,
+    /// Whether the method is HEAD, whose answers have no body.
+    pub(super) is_head: bool,
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
     pub(super) attempts: u32,
@@ -106,6 +108,7 @@ impl<'a> LogicalCall<'a> {
             legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            is_head: request.method() == http::Method::HEAD,
             unclear: false,
             attempts,
             waited: Duration::ZERO,

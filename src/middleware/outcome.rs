@@ -16,7 +16,7 @@ use crate::decision::{Decision, Reason};
 use crate::gate::{Ledger, Permit};
 use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::policy::OnSpill;
-use crate::reading::{Hint, NativeSpillOver, Reading, proxy_attempts};
+use crate::reading::{Hint, MAX_BODY, NativeSpillOver, Reading, proxy_attempts};
 use crate::spill::SpillOver;
 use crate::usage::UsageScanner;
 
@@ -139,7 +139,7 @@ impl LogicalCall<'_> {
         let usage = self.shared.settle_from_usage;
         let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
         let scanner = UsageScanner::for_content_type(media).map(Box::new);
-        hold(response, InBody::new(ledger, scanner))
+        hold(response, self.is_head, InBody::new(ledger, scanner))
     }
 
     /// Gives the call back that the gate does not let go in time; with what came of its last attempt, if any.
@@ -190,7 +190,7 @@ impl LogicalCall<'_> {
         let (signal, response) = match sent {
             Sent::Read(read) => {
                 let (peeked, reading) = *read;
-                let (headers, text) = (peeked.head().headers.clone(), peeked.text().clone());
+                let (headers, text) = (peeked.head().headers.clone(), peeked.text(MAX_BODY));
                 let signal =
                     SpillOver::after_response(reason, self.attempts, self.waited, reading, headers, text);
                 (signal, Some(peeked))

@@ -20,12 +20,15 @@ impl LogicalCall<'_> {
         let peeked = if profile.inspects_body_of(status) {
             let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
             let patience = self.cut_off.map_or(patience, |end| patience.min(end));
-            Peeked::read(response, MAX_BODY, patience).await
+            let mut peeked = Peeked::unread(response);
+            peeked.read(MAX_BODY, patience).await;
+            peeked
         } else {
             Peeked::unread(response)
         };
         let headers = &peeked.head().headers;
-        let reading = Reading::with_profile(profile, status, headers, Some(peeked.text()), received_at);
+        let text = peeked.text(MAX_BODY);
+        let reading = Reading::with_profile(profile, status, headers, Some(&text), received_at);
         Sent::Read(Box::new((peeked, reading)))
     }
 

@@ -25,7 +25,7 @@ impl Sent {
     pub(super) fn detached(self) -> Option<Self> {
         match self {
             Self::Read(mut read) => {
-                read.0.detach();
+                read.0.give_up();
                 Some(Self::Read(read))
             }
             Self::Failed(error) => Some(Self::Failed(error)),
