@@ -186,8 +186,10 @@ impl http_body::Body for Replayed {
 }
 
 mod held;
+mod last;
 
 pub(crate) use held::{Held, hold};
+pub use last::LastResponse;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What a call has to do with the gate: it enters before each attempt, and tells it what came of the attempt.
+//! What a call has to do with the gate: it reserves before each attempt, and tells it what came of the attempt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use reqwest::Request;
 
 use super::Shared;
 use crate::body::Held;
-use crate::decision::{Decision, Reason};
+use crate::decision::Reason;
 use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
@@ -23,15 +23,6 @@ pub(super) struct Entry<'a> {
     scope: ScopeKey,
     cost: Cost,
     priority: Priority,
-}
-
-/// What an attempt leaves behind at the gate.
-#[derive(Default)]
-pub(super) struct Left {
-    /// To be held until the end of the response's body.
-    pub(super) permit: Option<Permit>,
-    /// The right to return to the front.
-    pub(super) place: Option<Place>,
 }
 
 impl<'a> Entry<'a> {
@@ -101,6 +92,11 @@ impl Entry<'_> {
     pub(super) async fn publish(&self, booked: StoreRequest, wait: Duration) {
         self.gate.publish(&self.scope, booked, wait).await;
     }
+
+    /// Closes the scope for `wait` from `at`, by maximum.
+    pub(super) fn close(&self, wait: Duration, at: Instant) {
+        self.gate.close(&self.scope, wait, at);
+    }
 }
 
 /// Tells the gate of a response that is no refusal.
@@ -112,26 +108,22 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
     }
 }
 
-/// Tells the gate of a refusal for want of capacity.
+/// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its deadline.
+/// Returns the right to return to the front of the queue.
 pub(super) fn refused(
     permit: Permit,
     reading: &Reading,
-    decision: &Decision,
+    planned: Duration,
     deadline: Instant,
     at: Instant,
-) -> Left {
+) -> Option<Place> {
     if reading.terminal().is_some() {
         // An empty account says nothing of the others' pace, nor does a request that is too large.
-        return Left::default();
+        return None;
     }
     let advice = reading.hint().map(Hint::wait);
-    let planned = match decision {
-        Decision::Wait { until, .. } => until.saturating_duration_since(at),
-        Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
-    };
     let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    let place = permit.refused(advice, reading.exhausted(), planned, at);
-    Left { permit: None, place: Some(place) }
+    Some(permit.refused(advice, reading.exhausted(), planned, at))
 }
 
 /// Why a call that the gate turns away is spilled over.

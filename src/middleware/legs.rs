@@ -1,16 +1,13 @@
 //! The way of a call over several deployments: which one it is with, and where it goes from there.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::Result;
 
 use super::call::LogicalCall;
 use super::entry::Entry;
-use super::kept::taken;
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Reason;
@@ -156,26 +153,16 @@ impl LogicalCall<'_> {
         if let Some(native) = reading.and_then(Reading::native_spill_over) {
             self.native_spill_over(native);
         }
+        self.end_legs(Turn::Answered(status, reading));
+    }
+
+    /// The call ends here after it has been elsewhere: tells the report where.
+    pub(super) fn end_legs(&mut self, turn: Turn<'_>) {
         if self.legs.as_ref().is_some_and(|legs| !legs.done.is_empty()) {
-            self.end_leg(None, Turn::Answered(status, reading), clock::now());
+            self.end_leg(None, turn, clock::now());
             let legs = self.finished_legs();
             self.report.went(legs);
         }
-    }
-
-    /// A call that its deployment does not get: goes on with the next, or back to the caller.
-    pub(super) fn leave_unsent(
-        &mut self,
-        reason: Reason,
-        turn: Turn<'_>,
-        request: &mut Request,
-        extensions: &Extensions,
-    ) -> ControlFlow<Result<Response>> {
-        if self.onward(reason, turn, Some(request), extensions) {
-            return ControlFlow::Continue(());
-        }
-        let wait = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
-        ControlFlow::Break(self.turned_away(reason, wait, taken(request)))
     }
 
     /// What is left of the budget, where it is enough to begin a leg with.
@@ -285,6 +272,7 @@ const fn closes_the_primary(reason: Option<Reason>) -> bool {
         reason,
         Some(
             Reason::BudgetExceeded
+                | Reason::NoResponse
                 | Reason::WaitsFailed
                 | Reason::AttemptsExhausted
                 | Reason::RetryBudgetSpent

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{Extensions, HeaderValue, StatusCode};
 
+use crate::body::LastResponse;
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
 use crate::ownership::{CallCell, RetryConflict};
@@ -56,15 +57,18 @@ struct Inner {
     waited: Duration,
     /// Apart from the others, so that a call of one attempt allocates nothing for it.
     newest: Newest,
+    /// How the call ended, if not with what was decided about its newest attempt.
+    end: Option<Decision>,
     ledger: Option<Arc<Ledger>>,
     more: Option<Box<More>>,
 }
 
-/// What few calls have.
+/// Rarely needed fields.
 #[derive(Debug, Default)]
 struct More {
     earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
+    last: Option<LastResponse>,
     conflicts: Vec<RetryConflict>,
     legs: Vec<LegReport>,
     native: Quiet,
@@ -90,6 +94,7 @@ impl Newest {
                 hint: None,
                 decision: Decision::Admit,
                 wait: None,
+                waited: None,
             }),
             Self::Other(report) => Some(AttemptReport::clone(report)),
         }
@@ -113,8 +118,10 @@ pub struct AttemptReport {
     pub hint: Option<Hint>,
     /// What was decided.
     pub decision: Decision,
-    /// The wait as planned, jitter included.
+    /// The wait as planned, jitter included. The gate may add to it.
     pub wait: Option<Duration>,
+    /// The wait as it really was, from the outcome of this attempt until the gate let the next one go or turned it away.
+    pub waited: Option<Duration>,
 }
 
 impl Inner {
@@ -123,6 +130,7 @@ impl Inner {
     }
 
     fn push(&mut self, newest: Newest) {
+        self.end = None;
         let earlier = std::mem::replace(&mut self.newest, newest);
         if matches!(earlier, Newest::None) {
             return;
@@ -181,10 +189,19 @@ impl CallReport {
         self.details().into_iter().filter_map(|attempt| attempt.request_id).collect()
     }
 
-    /// The newest decision.
+    /// The newest decision; at the end of a call, how it ended. So a call that the gate turns away after a refusal ends in
+    /// [`Decision::SpillOver`], though the refusal was answered with a wait.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        self.lock().newest.report().map(|newest| newest.decision)
+        let inner = self.lock();
+        inner.end.clone().or_else(|| inner.newest.report().map(|newest| newest.decision))
+    }
+
+    /// The server's last response that did not reach the caller as one: a refusal, or a failure that was repeated. It is
+    /// here also if the call ended in an error of its own, after a later attempt or on another deployment.
+    #[must_use]
+    pub fn last_response(&self) -> Option<LastResponse> {
+        self.lock().more.as_ref()?.last.clone()
     }
 
     /// The signal, if the call was spilled over.
@@ -221,18 +238,9 @@ impl CallReport {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An attempt came to a success, whose body holds what `ledger` accounts for.
-    pub(crate) fn succeeded(
-        &self,
-        status: StatusCode,
-        request_id: Option<HeaderValue>,
-        ledger: Option<Arc<Ledger>>,
-    ) {
-        let mut inner = self.lock();
-        inner.push(Newest::Success(status, request_id));
-        if ledger.is_some() {
-            inner.ledger = ledger;
-        }
+    /// An attempt came to a success.
+    pub(crate) fn succeeded(&self, status: StatusCode, request_id: Option<HeaderValue>) {
+        self.lock().push(Newest::Success(status, request_id));
     }
 
     pub(crate) fn decided(&self, attempt: AttemptReport) {
@@ -267,9 +275,22 @@ impl CallReport {
         self.lock().ledger = Some(ledger);
     }
 
-    pub(crate) fn waited_for(&self, wait: Duration) {
+    pub(crate) fn waited_for(&self, waited: Duration) {
         let mut inner = self.lock();
-        inner.waited = inner.waited.saturating_add(wait);
+        inner.waited = inner.waited.saturating_add(waited);
+        if let Newest::Other(newest) = &mut inner.newest
+            && newest.wait.is_some()
+        {
+            newest.waited = Some(waited);
+        }
+    }
+
+    pub(crate) fn keeps(&self, last: LastResponse) {
+        self.lock().more().last = Some(last);
+    }
+
+    pub(crate) fn ended(&self, decision: Decision) {
+        self.lock().end = Some(decision);
     }
 
     pub(crate) fn spilled_over(&self, spill: SpillOver) {
