@@ -111,10 +111,11 @@ impl Default for Admission {
 impl Middleware for Admission {
     async fn handle(
         &self,
-        mut request: Request,
+        request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
+        let mut request = Box::new(request);
         let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
         let span = call.span.clone();
         let outcome = call.run(request, extensions, &next).instrument(span).await;

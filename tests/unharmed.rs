@@ -27,7 +27,6 @@ fn panicking() -> Vec<(&'static str, AdmissionBuilder)> {
                 }),
         ),
         ("observer", builder().observer(|_: &DecisionEvent<'_>| panic!("on purpose"))),
-        ("draws", builder().draws(|| panic!("on purpose"))),
         #[cfg(feature = "estimate")]
         ("estimator", {
             let counter = |_: &str| -> u64 { panic!("on purpose") };

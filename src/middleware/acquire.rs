@@ -35,28 +35,30 @@ impl LogicalCall<'_> {
         let mut now = clock::now();
         let mut to_be_booked = entry.is_of_a_fleet();
         loop {
-            let permit = match entry.reserve(place.take(), self.deadline, now) {
-                Reserve::Granted(permit) => permit,
+            let answer = entry.reserve(place.take(), self.deadline, now);
+            let (permit, waits) = match answer {
+                Reserve::Granted(permit) => (permit, false),
                 Reserve::Refused(refusal) if refusal.reason == RefusalReason::TooManyScopes => {
                     return Ok(None);
                 }
                 Reserve::Refused(refusal) => return Err(refusal),
                 Reserve::Queued(ticket) => {
                     self.begin_wait(ticket.predicted().time, now);
-                    let permit = ticket.await?;
-                    now = clock::now();
-                    // Between the grant and this task's turn another call was refused: the scope is closed to this one, too.
-                    if permit.is_overtaken(now) {
-                        place = Some(permit.step_back());
-                        continue;
-                    }
-                    permit
+                    (ticket.await?, true)
                 }
             };
+            if waits {
+                now = clock::now();
+                // Between the grant and this task's turn another call was refused: the scope is closed to this one, too.
+                if permit.is_overtaken(now) {
+                    place = Some(permit.step_back());
+                    continue;
+                }
+            }
             if !to_be_booked {
                 return Ok(Some(permit));
             }
-            entry.book(&permit, self.deadline).await?;
+            Box::pin(entry.book(&permit, self.deadline)).await?;
             to_be_booked = false;
             now = clock::now();
             if !permit.is_overtaken(now) {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use http::{Extensions, StatusCode};
 use reqwest::Request;
-use reqwest_middleware::Next;
+use reqwest_middleware::{Error, Next};
 
 use super::call::LogicalCall;
 use super::replay::Failed;
@@ -24,10 +24,10 @@ enum Armed {
 }
 
 impl LogicalCall<'_> {
-    /// Sends the request, and waits for the head of the response.
+    /// Sends the request, once, and waits for the head of the response.
     pub(super) async fn send(
         &mut self,
-        mut request: Request,
+        mut request: Box<Request>,
         permit: Option<&mut Permit>,
         extensions: &mut Extensions,
         next: &Next<'_>,
@@ -36,32 +36,20 @@ impl LogicalCall<'_> {
             permit.sent(clock::now());
         }
         let armed = self.arm(&mut request, extensions);
-        let attempt = next.clone().run(request, extensions);
+        let attempt = next.clone().run(*request, extensions);
         let outcome = match self.cut_off {
             Some(deadline) => clock::until(deadline, attempt).await,
             None => Some(attempt.await),
         };
-        let error = match outcome {
-            None => return AttemptOutcome::Other(Sent::CutOff),
+        AttemptOutcome::Other(match outcome {
+            None => Sent::CutOff,
             Some(Ok(response)) if !is_error(response.status()) => return AttemptOutcome::Success(response),
             Some(Ok(response)) => {
                 self.note_proxy(proxy_attempts(response.headers()));
-                return AttemptOutcome::Other(Sent::Unread(response));
+                Sent::Unread(response)
             }
-            Some(Err(error)) => error,
-        };
-        let error = match armed {
-            Armed::Guarded(attempt) => attempt.explain(error),
-            Armed::Sealed(sealed) => {
-                let (error, conflict) = sealed.explain(error);
-                if let Some(conflict) = conflict {
-                    self.shared.conflict(conflict, &self.report);
-                }
-                error
-            }
-            Armed::Not => error,
-        };
-        AttemptOutcome::Other(Sent::Failed(Failed::new(error, &mut self.asked_again)))
+            Some(Err(error)) => Sent::Failed(Failed::new(self.explain(error, armed), &mut self.asked_again)),
+        })
     }
 
     /// Counts an attempt and makes its request one that is sent only once.
@@ -75,6 +63,21 @@ impl LogicalCall<'_> {
             Armed::Sealed(seal(request, &self.run))
         } else {
             Armed::Not
+        }
+    }
+
+    /// Adds the conflict to an error that another layer made of it.
+    fn explain(&self, error: Error, armed: Armed) -> Error {
+        match armed {
+            Armed::Guarded(attempt) => attempt.explain(error),
+            Armed::Sealed(sealed) => {
+                let (error, conflict) = sealed.explain(error);
+                if let Some(conflict) = conflict {
+                    self.shared.conflict(conflict, &self.report);
+                }
+                error
+            }
+            Armed::Not => error,
         }
     }
 

@@ -16,10 +16,12 @@ use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Outcome, Reason, decide};
+use crate::gate::Place;
 use crate::jitter::Draw;
 use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find};
 use crate::policy::{AttemptTimeout, RetryOwnership};
+use crate::reading::Hint;
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -121,69 +123,104 @@ impl<'a> LogicalCall<'a> {
     /// Runs the call to its end.
     pub(super) async fn run(
         &mut self,
-        mut request: Request,
+        request: Box<Request>,
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> Result<Response> {
-        let mut place = None;
         self.choose_first(&request, extensions);
+        let mut step = Step::Attempt { request, place: None };
         loop {
-            let mut permit = match self.acquire(place.take()).await {
-                Ok(permit) => permit,
-                Err(refusal) => {
-                    let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                    if self.onward(reason, turn, Some(&request), extensions) {
-                        continue;
-                    }
-                    return self.turned_away(reason, Some(refusal.wait), request);
-                }
+            step = match step {
+                Step::Attempt { request, place } => self.attempt(request, place, extensions, next).await,
+                Step::Return(outcome) => return outcome,
             };
-            // For a repeat, another deployment or a ticket. Each deployment gets its own form of the request.
-            let copy = request.try_clone();
-            if !self.rewrite(&mut request) {
-                drop(permit);
-                request = copy.unwrap_or(request);
-                if self.onward(Reason::NotForTarget, Turn::Unasked, Some(&request), extensions) {
-                    continue;
-                }
-                return self.turned_away(Reason::NotForTarget, None, request);
+        }
+    }
+
+    /// One attempt. Requests, and what a success does not need, are boxed, so that a call that waits holds little memory.
+    async fn attempt(
+        &mut self,
+        mut request: Box<Request>,
+        place: Option<Place>,
+        extensions: &mut Extensions,
+        next: &Next<'_>,
+    ) -> Step {
+        let mut permit = match self.acquire(place).await {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let turn = Turn::Refused(&refusal);
+                return self.leave_unsent(entry::reason(&refusal), turn, request, extensions);
             }
-            let sent = match self.send(request, permit.as_mut(), extensions, next).await {
-                AttemptOutcome::Success(response) => return Ok(self.deliver_success(response, permit)),
-                AttemptOutcome::Other(sent) => sent,
-            };
-            let mut tried = self.read(sent, permit, self.is_replayable(copy.is_some())).await;
-            let decision = self.decide(&tried, copy.as_ref(), extensions);
-            self.tell_gate(&mut tried, &decision).await;
-            request = match (decision, copy) {
-                (Decision::Wait { until, hint, .. }, Some(copy)) => {
-                    self.keep(tried.sent, true);
-                    drop(tried.permit);
-                    place = tried.place;
-                    // If the server named a moment, the gate keeps it for the whole scope.
-                    if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
-                        clock::sleep_until(until).await;
-                    }
-                    copy
-                }
-                (Decision::SpillOver(reason), copy) => {
-                    let movable = copy.as_ref().filter(|_| tried.sent.is_refusal());
-                    let goes_on = self.onward(reason, Turn::Sent(&tried.sent), movable, extensions);
-                    match copy {
-                        Some(copy) if goes_on => {
-                            self.keep(tried.sent, true);
-                            copy
-                        }
-                        copy => {
-                            self.keep(tried.sent, false);
-                            return self.spill(reason, copy, None);
-                        }
-                    }
-                }
-                (Decision::Admit | Decision::Wait { .. }, _) => {
-                    return self.deliver(tried.sent, tried.permit);
-                }
-            };
+        };
+        // For a repeat, another deployment or a ticket. Each deployment gets its own form of the request.
+        let copy = request.try_clone().map(Box::new);
+        if !self.rewrite(&mut request) {
+            drop(permit);
+            let request = copy.unwrap_or(request);
+            return self.leave_unsent(Reason::NotForTarget, Turn::Unasked, request, extensions);
+        }
+        let sent = match self.send(request, permit.as_mut(), extensions, next).await {
+            AttemptOutcome::Success(response) => {
+                return Step::Return(Ok(self.deliver_success(response, permit)));
+            }
+            AttemptOutcome::Other(sent) => sent,
+        };
+        let mut tried = Box::pin(self.read(sent, permit, self.is_replayable(copy.is_some()))).await;
+        let decision = self.decide(&tried, copy.as_deref(), extensions);
+        Box::pin(self.tell_gate(&mut tried, &decision)).await;
+        match (decision, copy) {
+            (Decision::Wait { until, hint, .. }, Some(request)) => {
+                let place = self.wait(tried, until, hint.as_ref()).await;
+                Step::Attempt { request, place }
+            }
+            (Decision::SpillOver(reason), copy) => self.leave(reason, tried, copy, extensions),
+            (Decision::Admit | Decision::Wait { .. }, _) => {
+                Step::Return(self.deliver(tried.sent, tried.permit))
+            }
+        }
+    }
+
+    /// Waits out a refusal or a failure. With the place that comes back, the gate does the waiting.
+    async fn wait(&mut self, tried: Box<Tried>, until: Instant, hint: Option<&Hint>) -> Option<Place> {
+        let Tried { sent, place, permit, .. } = *tried;
+        drop(permit);
+        self.keep(sent, true);
+        // If the server named a moment, the gate keeps it for the whole scope.
+        if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
+            clock::sleep_until(until).await;
+        }
+        place
+    }
+
+    /// The deployment does not get the call: it goes on to the next, or back to the caller.
+    fn leave_unsent(
+        &mut self,
+        reason: Reason,
+        turn: Turn<'_>,
+        request: Box<Request>,
+        extensions: &Extensions,
+    ) -> Step {
+        if self.onward(reason, turn, Some(&request), extensions) {
+            return Step::Attempt { request, place: None };
+        }
+        let expected = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
+        Step::Return(self.turned_away(reason, expected, *request))
+    }
+
+    /// The call leaves the deployment after an attempt: it goes on to the next if it may be repeated there, or is given up.
+    fn leave(
+        &mut self,
+        reason: Reason,
+        tried: Box<Tried>,
+        copy: Option<Box<Request>>,
+        extensions: &Extensions,
+    ) -> Step {
+        let movable = copy.as_deref().filter(|_| tried.sent.is_refusal());
+        let goes_on = self.onward(reason, Turn::Sent(&tried.sent), movable, extensions);
+        self.keep(tried.sent, goes_on);
+        match copy {
+            Some(request) if goes_on => Step::Attempt { request, place: None },
+            copy => Step::Return(self.spill(reason, copy.map(|copy| *copy), None)),
         }
     }
 
@@ -237,4 +274,14 @@ impl<'a> LogicalCall<'a> {
             .retry_budget_open(may_charge && self.shared.lock_retry_budget().allows(at));
         decide(self.policy(), outcome, &call, at, draw)
     }
+}
+
+/// What comes next of a call.
+enum Step {
+    /// An attempt, with the right to return to the front of the queue if it is a repeat.
+    Attempt {
+        request: Box<Request>,
+        place: Option<Place>,
+    },
+    Return(Result<Response>),
 }

@@ -85,7 +85,7 @@ impl LogicalCall<'_> {
                 let headers = peeked.head().headers.clone();
                 let response = LastResponse::new(reading, headers, peeked.text(MAX_BODY));
                 self.report.keeps(response.clone());
-                let whole = (self.shared.policy.on_spill() == OnSpill::Response).then_some(peeked);
+                let whole = (self.shared.policy.on_spill() == OnSpill::Response).then(|| Box::new(peeked));
                 let belongs_to = self.position();
                 self.earlier =
                     Some(Box::new(Earlier::Response(EarlierResponse { response, whole, belongs_to })));

@@ -51,9 +51,11 @@ impl Drop for Arriving {
 
 impl LogicalCall<'_> {
     /// Reads a response that may be a refusal, with as much of its body as the decision needs.
-    pub(super) async fn read(&self, sent: Sent, permit: Option<Permit>, replayable: bool) -> Tried {
+    pub(super) async fn read(&self, sent: Sent, permit: Option<Permit>, replayable: bool) -> Box<Tried> {
         let (at, draw) = (clock::now(), self.shared.chance.draw());
-        let Sent::Unread(response) = sent else { return Tried { sent, at, draw, permit, place: None } };
+        let Sent::Unread(response) = sent else {
+            return Box::new(Tried { sent, at, draw, permit, place: None });
+        };
         let mut arriving = Arriving {
             profile: self.profile_of(&response),
             peeked: Some(Peeked::unread(response)),
@@ -71,7 +73,7 @@ impl LogicalCall<'_> {
             }
             None => Sent::CutOff,
         };
-        Tried { sent, at, draw, permit: arriving.permit.take(), place: arriving.place.take() }
+        Box::new(Tried { sent, at, draw, permit: arriving.permit.take(), place: arriving.place.take() })
     }
 
     /// Reads the body, unless the head decides alone. Returns whether what is there of it counts.

@@ -53,7 +53,7 @@ pub(super) enum Earlier {
 pub(super) struct EarlierResponse {
     pub(super) response: LastResponse,
     /// The response itself, if the policy hands it to the caller.
-    pub(super) whole: Option<Peeked>,
+    pub(super) whole: Option<Box<Peeked>>,
     /// The attempt and the leg that it belongs to.
     pub(super) belongs_to: (u32, usize),
 }
