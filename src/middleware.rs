@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
-use reqwest_middleware::{Middleware, Next, Result};
+use reqwest_middleware::{Error, Middleware, Next, Result};
 use tracing::Instrument as _;
 
 use crate::budget::RetryBudget;
@@ -14,7 +14,7 @@ use crate::clock::Chance;
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::{self, CallReport, Observer};
 use crate::ownership::RetryConflict;
-use crate::policy::AdmissionPolicy;
+use crate::policy::{AdmissionPolicy, RetryOwnership};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
 use crate::spill::Routes;
@@ -144,6 +144,26 @@ impl Shared {
 
     fn next_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells of other layers that retry, and refuses the call if one is in the way.
+    fn own(
+        &self,
+        announced: Option<RetryConflict>,
+        conflict: Option<RetryConflict>,
+        report: &CallReport,
+        extensions: &mut Extensions,
+    ) -> Result<()> {
+        for conflict in announced.into_iter().chain(conflict.clone()) {
+            self.conflict(conflict, report);
+        }
+        match conflict {
+            Some(conflict) if self.policy.retry_ownership() == RetryOwnership::Enforce => {
+                report.leave_in(extensions);
+                Err(Error::middleware(conflict))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn conflict(&self, conflict: RetryConflict, report: &CallReport) {

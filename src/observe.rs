@@ -146,9 +146,12 @@ pub struct DecisionEvent<'a> {
     pub request_id: Option<&'a str>,
 }
 
-/// Whether anybody would hear of an admission: it is not put together for nobody.
-pub(crate) fn is_heard(observer: Option<&Arc<dyn Observer>>) -> bool {
-    cfg!(feature = "metrics") || observer.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
+/// Whether anybody would hear of a decision. An admission is not put together for nobody.
+pub(crate) fn is_heard(decision: &Decision, observer: Option<&Arc<dyn Observer>>) -> bool {
+    !matches!(decision, Decision::Admit)
+        || cfg!(feature = "metrics")
+        || observer.is_some()
+        || tracing::enabled!(target: TARGET, Level::DEBUG)
 }
 
 /// Tells tracing, the metrics and the observer about a decision.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use http::Extensions;
 use reqwest::{Request, Response};
-use reqwest_middleware::{Error, Next, Result};
+use reqwest_middleware::{Next, Result};
 use tracing::Span;
 
 use super::acquire::Waiting;
@@ -63,28 +63,21 @@ impl<'a> LogicalCall<'a> {
         let probe = extensions.get::<Probe>();
         let is_probe = probe.is_some();
         let budget = match probe {
-            // Whatever the refusal advises, the check wants to see only whether it is sent again.
-            Some(_) => LatencyBudget::new(Duration::ZERO),
-            None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
-        };
-        match probe {
-            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
-            None => shared.lock_retry_budget().deposit(now),
-        }
-        let Entered { run, report, deadline, attempts, conflict } =
-            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
-        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
-        let has_key = key.is_some();
-        if let Some(conflict) = repeats.and_then(RetryConflict::announced) {
-            shared.conflict(conflict, &report);
-        }
-        if let Some(conflict) = conflict {
-            shared.conflict(conflict.clone(), &report);
-            if policy.retry_ownership() == RetryOwnership::Enforce {
-                report.leave_in(extensions);
-                return Err(Error::middleware(conflict));
+            Some(probe) => {
+                probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce);
+                // Whatever the refusal advises, the check wants to see only whether it is sent again.
+                LatencyBudget::new(Duration::ZERO)
             }
-        }
+            None => {
+                shared.lock_retry_budget().deposit(now);
+                extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget())
+            }
+        };
+        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
+        let (has_key, announced) = (key.is_some(), repeats.and_then(RetryConflict::announced));
+        let entered = Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
+        let Entered { run, report, deadline, attempts, conflict } = entered;
+        shared.own(announced, conflict, &report, extensions)?;
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
@@ -231,29 +224,32 @@ impl<'a> LogicalCall<'a> {
 
     /// Decides about an attempt, and records it.
     fn decide(&mut self, tried: &Tried, copy: Option<&Request>, extensions: &Extensions) -> Decision {
-        let plan = |may_charge| {
-            let outcome = match &tried.sent {
-                Sent::Unread(_) => return Decision::Admit,
-                Sent::CutOff => return Decision::SpillOver(Reason::NoResponse),
-                // A target that cannot be reached is not waited for.
-                Sent::Failed(failed) if failed.is_unsent && self.target().is_some() => {
-                    return Decision::SpillOver(Reason::Unreachable);
-                }
-                Sent::Failed(failed) => Outcome::Failure(failed.failure),
-                Sent::Read(read) => Outcome::Response(&read.1),
-            };
-            self.plan(outcome, tried.at, tried.draw, self.is_replayable(copy.is_some()), may_charge)
-        };
-        let mut decision = plan(true);
+        let planned = self.planned(tried, copy.is_some(), true);
+        let mut decision = self.reconsider(planned, &tried.sent, copy, extensions, tried.at);
+        // Another call may have taken the last of the retry budget meanwhile.
         if let Decision::Wait { charged: true, .. } = decision
             && !self.shared.lock_retry_budget().withdraw(tried.at)
         {
-            decision = plan(false);
+            decision = self.planned(tried, copy.is_some(), false);
         }
-        let decision = self.reconsider(decision, &tried.sent, copy, extensions, tried.at);
         self.record(&tried.sent, &decision, tried.at);
         self.unclear |= tried.sent.is_unclear();
         decision
+    }
+
+    /// What the policy says of an attempt.
+    fn planned(&self, tried: &Tried, has_copy: bool, may_charge: bool) -> Decision {
+        let outcome = match &tried.sent {
+            Sent::Unread(_) => return Decision::Admit,
+            Sent::CutOff => return Decision::SpillOver(Reason::NoResponse),
+            // A target that cannot be reached is not waited for.
+            Sent::Failed(failed) if failed.is_unsent && self.target().is_some() => {
+                return Decision::SpillOver(Reason::Unreachable);
+            }
+            Sent::Failed(failed) => Outcome::Failure(failed.failure),
+            Sent::Read(read) => Outcome::Response(&read.1),
+        };
+        self.plan(outcome, tried.at, tried.draw, self.is_replayable(has_copy), may_charge)
     }
 
     /// What the policy says of an outcome that came at `at`.

@@ -41,9 +41,16 @@ impl LogicalCall<'_> {
             wait: planned,
             waited: None,
         };
-        self.emit(|call, host| DecisionEvent::of(&report, call, host, self.attempts));
-        self.report.decided(report);
+        self.tell(report);
         self.waiting = planned.map(|planned| Waiting { since: at, planned });
+    }
+
+    /// Writes an attempt into the record, and tells of it.
+    fn tell(&self, report: AttemptReport) {
+        if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
+            self.emit(|call, host| DecisionEvent::of(&report, call, host, self.attempts));
+        }
+        self.report.decided(report);
     }
 
     /// Records that the call waits at the gate before its first attempt on a deployment.
@@ -104,18 +111,20 @@ impl LogicalCall<'_> {
 
     /// Gives a success to the caller; its body holds the permit.
     pub(super) fn deliver_success(&mut self, response: Response, mut permit: Option<Permit>) -> Response {
-        let mut reading = self.read_success(&response);
+        let reading = self.read_success(&response);
         self.note_proxy(match &reading {
             Some(reading) => reading.proxy_attempts,
             None => proxy_attempts(response.headers()),
         });
-        if observe::is_heard(self.shared.observer.as_ref()) {
-            self.emit(|call, host| DecisionEvent {
-                status: Some(response.status()),
-                request_id: reading.as_ref().and_then(Reading::request_id),
-                ..DecisionEvent::bare(&Decision::Admit, call, host, self.attempts)
-            });
-        }
+        self.tell(AttemptReport {
+            status: Some(response.status()),
+            failure: None,
+            request_id: reading.as_ref().and_then(Reading::request_id).map(str::to_owned),
+            hint: None,
+            decision: Decision::Admit,
+            wait: None,
+            waited: None,
+        });
         self.run.succeeded();
         self.note(Some(false));
         self.arrived(response.status(), reading.as_ref());
@@ -123,8 +132,6 @@ impl LogicalCall<'_> {
         if let Some(permit) = &mut permit {
             entry::taken(permit, reading.as_ref(), clock::now());
         }
-        let request_id = reading.as_mut().and_then(|reading| reading.request_id.take());
-        self.report.succeeded(response.status(), request_id);
         self.hand_over(response, permit)
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use http::{Extensions, HeaderValue, StatusCode};
+use http::{Extensions, StatusCode};
 
 use crate::body::LastResponse;
 use crate::decision::{Decision, Failure};
@@ -52,53 +52,19 @@ impl WeakReport {
     }
 }
 
+/// What happened to the call. Everything that is told of it is a view of this.
 #[derive(Debug, Default)]
 struct Inner {
     waited: Duration,
-    /// Apart from the others, so that a call of one attempt allocates nothing for it.
-    newest: Newest,
+    attempts: Vec<AttemptReport>,
     /// How the call ended, if not with what was decided about its newest attempt.
     end: Option<Decision>,
     ledger: Option<Arc<Ledger>>,
-    more: Option<Box<More>>,
-}
-
-/// Rarely needed fields.
-#[derive(Debug, Default)]
-struct More {
-    earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
     last: Option<LastResponse>,
     conflicts: Vec<RetryConflict>,
     legs: Vec<LegReport>,
     native: Quiet,
-}
-
-/// The newest attempt. Most calls are one success, of which a report is made only if somebody asks.
-#[derive(Debug, Default)]
-enum Newest {
-    #[default]
-    None,
-    Success(StatusCode, Option<HeaderValue>),
-    Other(Box<AttemptReport>),
-}
-
-impl Newest {
-    fn report(&self) -> Option<AttemptReport> {
-        match self {
-            Self::None => None,
-            Self::Success(status, request_id) => Some(AttemptReport {
-                status: Some(*status),
-                failure: None,
-                request_id: request_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned),
-                hint: None,
-                decision: Decision::Admit,
-                wait: None,
-                waited: None,
-            }),
-            Self::Other(report) => Some(AttemptReport::clone(report)),
-        }
-    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -122,24 +88,6 @@ pub struct AttemptReport {
     pub wait: Option<Duration>,
     /// The wait as it really was, from the outcome of this attempt until the gate let the next one go or turned it away.
     pub waited: Option<Duration>,
-}
-
-impl Inner {
-    fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
-    }
-
-    fn push(&mut self, newest: Newest) {
-        self.end = None;
-        let earlier = std::mem::replace(&mut self.newest, newest);
-        if matches!(earlier, Newest::None) {
-            return;
-        }
-        let details = &mut self.more().earlier;
-        if details.len() < MAX_DETAILS.saturating_sub(1) {
-            details.extend(earlier.report());
-        }
-    }
 }
 
 impl CallReport {
@@ -178,9 +126,7 @@ impl CallReport {
     /// The attempts in order; at most the first 127 and the newest.
     #[must_use]
     pub fn details(&self) -> Vec<AttemptReport> {
-        let inner = self.lock();
-        let earlier = inner.more.iter().flat_map(|more| &more.earlier);
-        earlier.cloned().chain(inner.newest.report()).collect()
+        self.lock().attempts.clone()
     }
 
     /// The request ids of all attempts whose responses had one.
@@ -194,20 +140,20 @@ impl CallReport {
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
         let inner = self.lock();
-        inner.end.clone().or_else(|| inner.newest.report().map(|newest| newest.decision))
+        inner.end.clone().or_else(|| Some(inner.attempts.last()?.decision.clone()))
     }
 
     /// The server's last response that did not reach the caller as one: a refusal, or a failure that was repeated. It is
     /// here also if the call ended in an error of its own, after a later attempt or on another deployment.
     #[must_use]
     pub fn last_response(&self) -> Option<LastResponse> {
-        self.lock().more.as_ref()?.last.clone()
+        self.lock().last.clone()
     }
 
     /// The signal, if the call was spilled over.
     #[must_use]
     pub fn spill_over(&self) -> Option<SpillOver> {
-        self.lock().more.as_ref()?.spill_over.clone()
+        self.lock().spill_over.clone()
     }
 
     /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
@@ -223,14 +169,13 @@ impl CallReport {
     /// What showed itself of other layers that retry.
     #[must_use]
     pub fn conflicts(&self) -> Vec<RetryConflict> {
-        self.lock().more.as_ref().map(|more| more.conflicts.clone()).unwrap_or_default()
+        self.lock().conflicts.clone()
     }
 
     pub(crate) fn conflicted(&self, conflict: RetryConflict) {
         let mut inner = self.lock();
-        let conflicts = &mut inner.more().conflicts;
-        if conflicts.len() < MAX_DETAILS {
-            conflicts.push(conflict);
+        if inner.conflicts.len() < MAX_DETAILS {
+            inner.conflicts.push(conflict);
         }
     }
 
@@ -238,37 +183,35 @@ impl CallReport {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An attempt came to a success.
-    pub(crate) fn succeeded(&self, status: StatusCode, request_id: Option<HeaderValue>) {
-        self.lock().push(Newest::Success(status, request_id));
-    }
-
     pub(crate) fn decided(&self, attempt: AttemptReport) {
-        self.lock().push(Newest::Other(Box::new(attempt)));
+        let mut inner = self.lock();
+        inner.end = None;
+        inner.attempts.truncate(MAX_DETAILS.saturating_sub(1));
+        inner.attempts.push(attempt);
     }
 
     /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
     /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {
-        self.lock().more.as_ref().map(|more| more.legs.clone()).unwrap_or_default()
+        self.lock().legs.clone()
     }
 
     /// The marks of a service that spilled the call over by itself, or tried to
     /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
     #[must_use]
     pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
-        self.lock().more.as_ref()?.native.0.clone()
+        self.lock().native.0.clone()
     }
 
     pub(crate) fn went(&self, legs: Vec<LegReport>) {
         if !legs.is_empty() {
-            self.lock().more().legs = legs;
+            self.lock().legs = legs;
         }
     }
 
     pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().more().native = Quiet(Some(native.clone()));
+        self.lock().native = Quiet(Some(native.clone()));
     }
 
     pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
@@ -278,15 +221,13 @@ impl CallReport {
     pub(crate) fn waited_for(&self, waited: Duration) {
         let mut inner = self.lock();
         inner.waited = inner.waited.saturating_add(waited);
-        if let Newest::Other(newest) = &mut inner.newest
-            && newest.wait.is_some()
-        {
+        if let Some(newest) = inner.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
             newest.waited = Some(waited);
         }
     }
 
     pub(crate) fn keeps(&self, last: LastResponse) {
-        self.lock().more().last = Some(last);
+        self.lock().last = Some(last);
     }
 
     pub(crate) fn ended(&self, decision: Decision) {
@@ -294,7 +235,7 @@ impl CallReport {
     }
 
     pub(crate) fn spilled_over(&self, spill: SpillOver) {
-        self.lock().more().spill_over = Some(spill);
+        self.lock().spill_over = Some(spill);
     }
 
     /// A report is worth nothing if one panic makes all later ones panic.

@@ -235,9 +235,9 @@ impl fmt::Debug for SpillOver {
             .field("reason", &self.reason())
             .field("attempts", &self.attempts())
             .field("waited", &self.waited())
-            .field("status", &self.status())
+            .field("status", &self.status().filter(|_| self.0.facts.is_about_last))
             .field("advised_wait", &self.advised_wait())
-            .field("request_id", &self.request_id())
+            .field("request_id", &self.request_id().filter(|_| self.0.facts.is_about_last))
             .finish_non_exhaustive()
     }
 }
