@@ -81,45 +81,8 @@ impl<F: Fn(&DecisionEvent<'_>) + Send + Sync> Observer for F {
     }
 }
 
-impl<'a> DecisionEvent<'a> {
-    /// What an attempt's report says, for those who look on.
-    pub(crate) fn of(report: &'a AttemptReport, call: u64, host: &'a str, attempt: u32) -> Self {
-        let advised = report.hint.as_ref();
-        Self {
-            reason: if let Decision::SpillOver(reason) = report.decision { Some(reason) } else { None },
-            status: report.status,
-            failure: report.failure,
-            raw_wait: match &report.decision {
-                Decision::Wait { wait, .. } => Some(*wait),
-                Decision::Admit | Decision::SpillOver(_) => advised.map(Hint::wait),
-            },
-            wait: report.wait,
-            source: advised.map(Hint::source),
-            request_id: report.request_id.as_deref(),
-            ..Self::bare(&report.decision, call, host, attempt)
-        }
-    }
-
-    /// A decision that no response or failure led to.
-    pub(crate) const fn bare(decision: &Decision, call: u64, host: &'a str, attempt: u32) -> Self {
-        Self {
-            call,
-            host,
-            decision: name(decision),
-            reason: None,
-            attempt,
-            status: None,
-            failure: None,
-            raw_wait: None,
-            wait: None,
-            source: None,
-            request_id: None,
-        }
-    }
-}
-
 /// One decision, as events and observers see it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct DecisionEvent<'a> {
     /// Which call of this admission layer the decision is about: the same number for all decisions of one call.
@@ -144,6 +107,29 @@ pub struct DecisionEvent<'a> {
     pub source: Option<&'a HintSource>,
     /// The server's id of the request.
     pub request_id: Option<&'a str>,
+}
+
+impl<'a> DecisionEvent<'a> {
+    /// What an attempt's report says, for those who look on.
+    pub(crate) fn of(report: &'a AttemptReport) -> Self {
+        let advised = report.hint.as_ref();
+        let (reason, raw_wait) = match &report.decision {
+            Decision::Admit => (None, advised.map(Hint::wait)),
+            Decision::Wait { wait, .. } => (None, Some(*wait)),
+            Decision::SpillOver(reason) => (Some(*reason), advised.map(Hint::wait)),
+        };
+        Self {
+            decision: name(&report.decision),
+            reason,
+            status: report.status,
+            failure: report.failure,
+            raw_wait,
+            wait: report.wait,
+            source: advised.map(Hint::source),
+            request_id: report.request_id.as_deref(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Whether anybody would hear of a decision. An admission is not put together for nobody.

@@ -6,13 +6,18 @@
 mod frames;
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use frames::{Frames, Piece, data};
 use reqwest::Body;
+use reqwest_admission::gate::{Gate, MemoryStore};
+use reqwest_admission::pace::Limits;
 use reqwest_admission::policy::OnSpill;
 use reqwest_admission::reading::Profile;
-use reqwest_admission::{Admission, AdmissionBuilder, AdmissionPolicy, LatencyBudget, Reason, SpillOver};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, AdmissionPolicy, Deployment, LatencyBudget, Reason, SpillOver,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use support::{Answer, Origin, ms};
 use tokio::time::{Instant, timeout};
@@ -196,4 +201,36 @@ async fn a_body_that_comes_later_only_adds_to_the_advice_of_the_head() {
     assert_eq!(SpillOver::of(&outcome).unwrap().reason(), Reason::QuotaExhausted);
     assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
     assert_eq!(start.elapsed(), ms(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_another_deployment_goes_there_while_the_refusals_body_stalls() {
+    let origin = Origin::new(|_, request| match request.url().host_str() {
+        Some("api.example") => Answer::status(429).header("retry-after", "60").body(stalling("{")),
+        _ => Answer::ok(),
+    });
+    let standby = Deployment::new("standby", "http://standby.example").api_key("theirs");
+    let admission = exact().primary("http://api.example").spill_to(standby).build().unwrap();
+    let client = origin.behind(admission);
+    let start = Instant::now();
+    let response = client.post(URL).body("x").with_extension(LatencyBudget::new(ms(2000))).send().await;
+    assert_eq!(response.unwrap().url().host_str(), Some("standby.example"));
+    assert_eq!(start.elapsed(), ms(0));
+}
+
+/// With a fleet as well: the store hears of the refusal before the body is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_fleet_learns_of_a_refusal_whose_body_stalls() {
+    let store = Arc::new(MemoryStore::new());
+    let gated = || {
+        let limits = Limits::new().requests_per_minute(600);
+        let gate = Gate::builder().limits(limits).store(Arc::<MemoryStore>::clone(&store)).build().unwrap();
+        exact().gate(gate).build().unwrap()
+    };
+    let origin = Origin::in_order([Answer::status(429).header("retry-after", "5").body(stalling("{"))]);
+    let (here, there) = (origin.behind(gated()), origin.behind(gated()));
+    let start = Instant::now();
+    assert!(timeout(ms(100), here.get(URL).send()).await.is_err());
+    assert_eq!(there.get(URL).send().await.unwrap().status(), 200);
+    assert!(origin.times(start)[1] >= ms(5000), "{:?}", origin.times(start));
 }

@@ -331,6 +331,36 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
         assert!(!spill.to_string().contains("429") && !spill.to_string().contains("retry-after"), "{spill}");
     }
 
+    // Nor is the gate's no at the standby. What the standby itself says is quoted.
+    for closed in [true, false] {
+        let (gate, theirs) = (Gate::default(), ScopeKey::new("theirs"));
+        if closed {
+            gate.close(&theirs, ms(60_000), Instant::now().into_std());
+        }
+        let admission = Admission::builder().gate(gate).primary("https://primary.example");
+        let admission = admission.spill_to(standby().scope(theirs));
+        let origin = hosts(vec![refused(9000)], vec![refused(8000)]);
+        let call = known(origin, admission, 2000, http::Method::GET).await;
+        let spill = SpillOver::of(&call.outcome).unwrap();
+        assert_eq!((spill.attempts(), spill.legs().len()), (if closed { 1 } else { 2 }, 2));
+        for text in [format!("{spill}"), format!("{spill:?}")] {
+            assert_eq!(text.contains("429"), !closed, "{text}");
+        }
+    }
+
+    // A failed connection to a target, and the gate's no at the next: no error of the caller's.
+    let (gate, theirs) = (Gate::default(), ScopeKey::new("theirs"));
+    gate.close(&theirs, ms(60_000), Instant::now().into_std());
+    let second = Deployment::new("second", "https://second.example").scope(theirs);
+    let call = known(
+        hosts(vec![refused(9000)], vec![unreachable()]),
+        routed().gate(gate).spill_to(second),
+        2000,
+        http::Method::GET,
+    )
+    .await;
+    assert_eq!(SpillOver::of(&call.outcome).unwrap().legs().len(), 3);
+
     // Nor is a refusal that was waited out the silence after it.
     let call =
         known(Origin::in_order([refused(100), slow()]), Admission::builder(), 2000, http::Method::GET).await;

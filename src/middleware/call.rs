@@ -10,7 +10,7 @@ use tracing::Span;
 use super::acquire::Waiting;
 use super::entry::{self, Entry};
 use super::legs::{Legs, Turn};
-use super::replay::IDEMPOTENCY_KEY;
+use super::replay::{Failed, IDEMPOTENCY_KEY};
 use super::sent::{AttemptOutcome, Earlier, Sent, Tried};
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
@@ -47,6 +47,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) waited: Duration,
     pub(super) waiting: Option<Waiting>,
     pub(super) earlier: Option<Box<Earlier>>,
+    /// The error of an attempt that was to be repeated.
+    pub(super) lost: Option<Failed>,
     /// Whether a name that did not resolve has been asked again.
     pub(super) asked_again: bool,
     pub(super) span: Span,
@@ -108,6 +110,7 @@ impl<'a> LogicalCall<'a> {
             waited: Duration::ZERO,
             waiting: None,
             earlier: None,
+            lost: None,
             asked_again: false,
             span: observe::call_span(request),
         })
@@ -177,7 +180,10 @@ impl<'a> LogicalCall<'a> {
     async fn wait(&mut self, tried: Box<Tried>, until: Instant, hint: Option<&Hint>) -> Option<Place> {
         let Tried { sent, place, permit, .. } = *tried;
         drop(permit);
-        self.keep(sent, true);
+        match sent {
+            Sent::Failed(failed) => self.lost = Some(failed),
+            sent => self.keep(sent, self.position(), true),
+        }
         // If the server named a moment, the gate keeps it for the whole scope.
         if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
             clock::sleep_until(until).await;
@@ -208,9 +214,10 @@ impl<'a> LogicalCall<'a> {
         copy: Option<Box<Request>>,
         extensions: &Extensions,
     ) -> Step {
+        let position = self.position();
         let movable = copy.as_deref().filter(|_| tried.sent.is_refusal());
         let goes_on = self.onward(reason, Turn::Sent(&tried.sent), movable, extensions);
-        self.keep(tried.sent, goes_on);
+        self.keep(tried.sent, position, goes_on);
         match copy {
             Some(request) if goes_on => Step::Attempt { request, place: None },
             copy => Step::Return(self.spill(reason, copy.map(|copy| *copy), None)),

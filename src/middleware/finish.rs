@@ -12,7 +12,7 @@ use super::call::LogicalCall;
 use super::entry::{self, InBody};
 use super::legs::Turn;
 use super::replay::Failed;
-use super::sent::{Earlier, EarlierResponse, Sent};
+use super::sent::{Earlier, Position, Sent};
 use crate::body::{LastResponse, hold};
 use crate::clock;
 use crate::decision::{Decision, Failure, Reason};
@@ -48,7 +48,7 @@ impl LogicalCall<'_> {
     /// Writes an attempt into the record, and tells of it.
     fn tell(&self, report: AttemptReport) {
         if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
-            self.emit(|call, host| DecisionEvent::of(&report, call, host, self.attempts));
+            self.emit(DecisionEvent::of(&report));
         }
         self.report.decided(report);
     }
@@ -56,11 +56,8 @@ impl LogicalCall<'_> {
     /// Records that the call waits at the gate before its first attempt on a deployment.
     pub(super) fn tell_queued(&self, expected: Duration) {
         if self.leg_attempts() == 0 {
-            self.emit(|call, host| DecisionEvent {
-                decision: observe::WAIT,
-                wait: Some(expected),
-                ..DecisionEvent::bare(&Decision::Admit, call, host, self.attempts)
-            });
+            let decision = observe::WAIT;
+            self.emit(DecisionEvent { decision, wait: Some(expected), ..DecisionEvent::default() });
         }
     }
 
@@ -74,39 +71,31 @@ impl LogicalCall<'_> {
         }
     }
 
-    fn emit<'e>(&'e self, event: impl FnOnce(u64, &'e str) -> DecisionEvent<'e>) {
+    fn emit<'e>(&'e self, event: DecisionEvent<'e>) {
         if !self.is_probe {
             let (call, host) = self.seen_as.as_deref().map_or((0, ""), |(call, host)| (*call, host));
-            observe::tell(&event(call, host), self.shared.observer.as_ref());
+            let event = DecisionEvent { call, host, attempt: self.attempts, ..event };
+            observe::tell(&event, self.shared.observer.as_ref());
         }
     }
 
-    /// Keeps what the end of the call may need of an attempt: its response, or a failure if there was no response before.
-    pub(super) fn keep(&mut self, sent: Sent, for_good: bool) {
-        match sent {
-            Sent::Read(read) => {
-                let (mut peeked, reading) = *read;
-                if for_good {
-                    peeked.give_up();
-                }
-                let headers = peeked.head().headers.clone();
-                let response = LastResponse::new(reading, headers, peeked.text(MAX_BODY));
-                self.report.keeps(response.clone());
-                let whole = (self.shared.policy.on_spill() == OnSpill::Response).then(|| Box::new(peeked));
-                let belongs_to = self.position();
-                self.earlier =
-                    Some(Box::new(Earlier::Response(EarlierResponse { response, whole, belongs_to })));
-            }
-            Sent::Failed(failed) if self.earlier.is_none() => {
-                self.earlier = Some(Box::new(Earlier::Failure(failed)));
-            }
-            Sent::Failed(_) | Sent::Unread(_) | Sent::CutOff => {}
+    /// Keeps the response of an attempt for the end of the call.
+    pub(super) fn keep(&mut self, sent: Sent, belongs_to: Position, give_up: bool) {
+        let Sent::Read(read) = sent else { return };
+        let (mut peeked, reading) = *read;
+        if give_up {
+            peeked.give_up();
         }
+        let headers = peeked.head().headers.clone();
+        let response = LastResponse::new(reading, headers, peeked.text(MAX_BODY));
+        self.report.keeps(response.clone());
+        let whole = (self.shared.policy.on_spill() == OnSpill::Response).then(|| Box::new(peeked));
+        self.earlier = Some(Box::new(Earlier { response, whole, belongs_to }));
     }
 
-    /// Where the call is: its attempts so far, and the leg.
-    fn position(&self) -> (u32, usize) {
-        (self.attempts, self.legs.as_ref().map_or(0, |legs| legs.done.len()))
+    /// Where the call is.
+    pub(super) fn position(&self) -> Position {
+        (self.attempts, self.legs.as_ref().and_then(|legs| legs.at))
     }
 
     /// Gives a success to the caller; its body holds the permit.
@@ -187,24 +176,23 @@ impl LogicalCall<'_> {
         wait: Option<Duration>,
         request: Request,
     ) -> Result<Response> {
-        if let Some(Earlier::Failure(_)) = self.earlier.as_deref()
-            && let Some(Earlier::Failure(failed)) = self.earlier.take().map(|earlier| *earlier)
-        {
-            self.emit(|call, host| DecisionEvent {
-                failure: Some(failed.failure),
-                ..DecisionEvent::bare(&Decision::Admit, call, host, self.attempts)
-            });
-            self.report.ended(Decision::Admit);
-            observe::close(&self.span, self.attempts, &Decision::Admit);
-            return Err(self.fail(failed));
-        }
-        self.emit(|call, host| DecisionEvent {
-            reason: Some(reason),
-            raw_wait: wait,
-            ..DecisionEvent::bare(&Decision::SpillOver(reason), call, host, self.attempts)
+        let failed = self.lost.take().filter(|_| self.earlier.is_none());
+        let decision = if failed.is_some() { Decision::Admit } else { Decision::SpillOver(reason) };
+        self.emit(DecisionEvent {
+            decision: observe::name(&decision),
+            reason: failed.is_none().then_some(reason),
+            failure: failed.as_ref().map(|failed| failed.failure),
+            raw_wait: wait.filter(|_| failed.is_none()),
+            ..DecisionEvent::default()
         });
-        self.report.ended(Decision::SpillOver(reason));
-        self.spill(reason, Some(request), wait)
+        self.report.ended(decision);
+        match failed {
+            Some(failed) => {
+                observe::close(&self.span, self.attempts, &Decision::Admit);
+                Err(self.fail(failed))
+            }
+            None => self.spill(reason, Some(request), wait),
+        }
     }
 
     /// Tells of a service that spilled the call over by itself, or tried to.
@@ -229,11 +217,9 @@ impl LogicalCall<'_> {
         let legs = self.finished_legs();
         self.report.went(legs.clone());
         let here = self.position();
-        let (last, whole, is_about_last) = match self.earlier.take().map(|earlier| *earlier) {
-            Some(Earlier::Response(earlier)) => {
-                (Some(earlier.response), earlier.whole, earlier.belongs_to == here)
-            }
-            Some(Earlier::Failure(_)) | None => (None, None, false),
+        let (last, whole, is_about_last) = match self.earlier.take() {
+            Some(earlier) => (Some(earlier.response), earlier.whole, earlier.belongs_to == here),
+            None => (None, None, false),
         };
         if let Some(native) = last.as_ref().and_then(|last| last.reading().native_spill_over()) {
             self.native_spill_over(native);

@@ -97,27 +97,21 @@ fn of_io(error: &io::Error) -> Unconnected {
     if let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
         return of_io(inner);
     }
-    match error.kind() {
-        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Unsupported => Unconnected::ForGood,
-        ErrorKind::ConnectionRefused
-        | ErrorKind::ConnectionReset
-        | ErrorKind::ConnectionAborted
-        | ErrorKind::NotConnected
-        | ErrorKind::AddrInUse
-        | ErrorKind::AddrNotAvailable
-        | ErrorKind::HostUnreachable
-        | ErrorKind::NetworkUnreachable
-        | ErrorKind::NetworkDown
-        | ErrorKind::BrokenPipe
-        | ErrorKind::TimedOut
-        | ErrorKind::Interrupted
-        | ErrorKind::UnexpectedEof => Unconnected::ForNow,
-        // A failed look-up has no number on Unix, and one of Winsock's own on Windows. Other numbers are a want of
-        // descriptors, ports or memory.
-        _ => match error.raw_os_error() {
-            None | Some(11_001..=11_004) => Unconnected::NoAddress,
-            Some(_) => Unconnected::ForNow,
-        },
+    use ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidData, InvalidInput,
+        NotConnected, TimedOut, UnexpectedEof, Unsupported,
+    };
+    match (error.raw_os_error(), error.kind()) {
+        (_, InvalidData | InvalidInput | Unsupported) => Unconnected::ForGood,
+        // A failed look-up has no number on Unix, and one of Winsock's own on Windows.
+        (Some(11_001..=11_004), _) => Unconnected::NoAddress,
+        (Some(_), _)
+        | (
+            None,
+            BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected | TimedOut
+            | UnexpectedEof,
+        ) => Unconnected::ForNow,
+        (None, _) => Unconnected::NoAddress,
     }
 }
 

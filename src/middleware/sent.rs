@@ -43,20 +43,16 @@ pub(super) struct Tried {
     pub(super) place: Option<Place>,
 }
 
-/// What is kept of earlier attempts for the end of the call.
-pub(super) enum Earlier {
-    Response(EarlierResponse),
-    /// A failure that was to be repeated; there was no response before it.
-    Failure(Failed),
-}
-
-pub(super) struct EarlierResponse {
+/// The last response of earlier attempts.
+pub(super) struct Earlier {
     pub(super) response: LastResponse,
     /// The response itself, if the policy hands it to the caller.
     pub(super) whole: Option<Box<Peeked>>,
-    /// The attempt and the leg that it belongs to.
-    pub(super) belongs_to: (u32, usize),
+    pub(super) belongs_to: Position,
 }
+
+/// The number of an attempt, and the target that it was sent to, if not to the primary.
+pub(super) type Position = (u32, Option<usize>);
 
 impl Sent {
     /// Whether the deployment said no, or nothing was sent to it: a call of any method may then go elsewhere.
