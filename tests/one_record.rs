@@ -37,10 +37,13 @@ fn unreachable() -> Answer {
     Answer::error(failures::no_connection().into())
 }
 
+/// A decision by its name, and why.
+type End = (&'static str, Option<Reason>);
+
 /// What an observer was told: each decision and each real wait.
 #[derive(Clone, Default)]
 struct Heard {
-    decisions: Arc<Mutex<Vec<(&'static str, Option<Reason>)>>>,
+    decisions: Arc<Mutex<Vec<End>>>,
     waits: Arc<Mutex<Vec<(Duration, Duration)>>>,
 }
 
@@ -64,7 +67,7 @@ struct Known {
 
 impl Known {
     /// The call's end, as the outcome has it.
-    fn end(&self) -> (&'static str, Option<Reason>) {
+    fn end(&self) -> End {
         match SpillOver::of(&self.outcome) {
             Some(spill) => ("spill_over", Some(spill.reason())),
             None => ("admit", None),
