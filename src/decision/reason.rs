@@ -28,11 +28,15 @@ pub enum Reason {
     WaitsFailed,
     /// A router chose another deployment, or to give up.
     RouterChoice,
-    /// Another call is finding out whether the primary takes calls again.
+    /// The primary refused or failed, and it is not this call that finds out whether it takes calls again.
     AwaitingProbe,
-    /// No connection to a deployment that calls are routed to.
+    /// No connection to a deployment came about.
     Unreachable,
-    /// The request's path or body is none that the deployment can take.
+    /// The server did not answer in time.
+    NoResponse,
+    /// The server answered with a failure of its own, or the connection was lost.
+    ServerFailed,
+    /// The deployment cannot take the request's path or body.
     NotForTarget,
 }
 
@@ -54,6 +58,8 @@ impl Reason {
             Self::RouterChoice => "router_choice",
             Self::AwaitingProbe => "awaiting_probe",
             Self::Unreachable => "unreachable",
+            Self::NoResponse => "no_response",
+            Self::ServerFailed => "server_failed",
             Self::NotForTarget => "not_for_target",
         }
     }
@@ -75,7 +81,9 @@ impl fmt::Display for Reason {
             Self::RouterChoice => "a router chose so",
             Self::AwaitingProbe => "the primary is being probed",
             Self::Unreachable => "the deployment cannot be reached",
-            Self::NotForTarget => "the request is none for the deployment",
+            Self::NoResponse => "the server did not answer in time",
+            Self::ServerFailed => "the server failed",
+            Self::NotForTarget => "the deployment cannot take the request",
         })
     }
 }

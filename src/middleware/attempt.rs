@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::{Next, Result};
+use reqwest_middleware::{ClientWithMiddleware, Next, Result};
 
 use super::call::LogicalCall;
 use super::entry;
@@ -67,16 +67,37 @@ impl LogicalCall<'_> {
         if let Some(permit) = &mut permit {
             permit.sent(now);
         }
+        self.count_attempt();
+        if let Some(client) = self.own_client() {
+            let (attempt, armed) = self.send_with(client, going);
+            return ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, kept }));
+        }
         let armed = self.arm(&mut going, extensions);
         let attempt = next.clone().run(going, extensions);
         ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, kept }))
     }
 
-    /// Counts an attempt and makes its request one that is sent only once.
-    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
+    /// Sends the request with a target's own client, at whose inner end a guard stands. Its layers see no extensions of the
+    /// caller's, which may hold what is meant for the primary.
+    fn send_with<'n>(
+        &self,
+        client: ClientWithMiddleware,
+        request: Request,
+    ) -> (Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>, Armed) {
+        let mut extensions = Extensions::new();
+        self.report.leave_in(&mut extensions);
+        let armed = Armed::Guarded(self.run.guarded_attempt(&mut extensions));
+        (Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await }), armed)
+    }
+
+    fn count_attempt(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
+    }
+
+    /// Makes the request of an attempt one that is sent only once.
+    fn arm(&self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         if self.shared.guarded {
             Armed::Guarded(self.run.guarded_attempt(extensions))
         } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {

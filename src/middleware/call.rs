@@ -37,7 +37,7 @@ pub(super) struct LogicalCall<'a> {
     /// The deadline where the call is now: of the leg, where there are others.
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
-    idempotent: bool,
+    pub(super) idempotent: bool,
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
     pub(super) attempts: u32,
@@ -123,6 +123,7 @@ impl<'a> LogicalCall<'a> {
         mut now: Instant,
     ) -> Result<Response> {
         let mut place: Option<Box<Place>> = None;
+        self.plan_time(request);
         self.choose_first(request, extensions);
         loop {
             let granted = match self.enter(place.take().map(|place| *place), now) {
@@ -139,7 +140,7 @@ impl<'a> LogicalCall<'a> {
                     }
                     ControlFlow::Break(outcome) => return outcome,
                 };
-            let outcome = match self.cut_off {
+            let outcome = match self.attempt_ends(now) {
                 Some(deadline) => clock::until(deadline, attempt).await,
                 None => Some(attempt.await),
             };
@@ -170,15 +171,20 @@ impl<'a> LogicalCall<'a> {
         let at = clock::now();
         let sent = self.read(sent, at).await;
         let may_repeat = self.leg_attempts() < self.policy().max_attempts();
-        let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-        let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
+        let decision = match self.fail_over(&sent, spare.as_ref(), extensions, at) {
+            Some(reason) => Decision::SpillOver(reason),
+            None => {
+                let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
+                self.reconsider(decision, &sent, spare.as_ref(), extensions, at)
+            }
+        };
         self.tell(&sent, &decision, at);
         self.unclear |= sent.is_unclear();
         let booked = self.booked(permit.as_ref(), &sent);
         let left = self.leave(permit, &sent, &decision, at);
         self.publish(booked, &sent, at).await;
         if let Decision::SpillOver(reason) = &decision {
-            let copy = spare.as_ref().filter(|_| sent.is_refusal());
+            let copy = spare.as_ref().filter(|_| sent.is_refusal() || self.is_planned());
             if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
                 && let Some(spare) = spare
             {
@@ -264,7 +270,12 @@ impl<'a> LogicalCall<'a> {
 
     /// Keeps what is worth keeping of an attempt: its response, which no failure to connect replaces.
     fn keep_response(&mut self, sent: Sent) {
-        if self.last.is_none() || !matches!(sent, Sent::Failed(_)) {
+        let is_nothing = match &sent {
+            Sent::Failed(_) => self.last.is_some(),
+            Sent::CutOff => true,
+            Sent::Unread(_) | Sent::Read(_) => false,
+        };
+        if !is_nothing {
             self.last = sent.detached().map(Box::new);
         }
     }

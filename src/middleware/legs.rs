@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::Result;
+use reqwest_middleware::{ClientWithMiddleware, Result};
 
 use super::call::LogicalCall;
 use super::entry::Entry;
@@ -18,7 +18,7 @@ use crate::gate::{Refusal, ScopeKey};
 use crate::observe;
 use crate::policy::AdmissionPolicy;
 use crate::reading::{Profile, Reading};
-use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target};
+use crate::spill::{FailOver, LegReport, PRIMARY, Probe, Routes, Target, Trial};
 
 /// The way of one call.
 pub(super) struct Legs<'a> {
@@ -30,7 +30,12 @@ pub(super) struct Legs<'a> {
     pub(super) done: Vec<LegReport>,
     /// The deadline of the whole call; a leg's own may be earlier.
     pub(super) deadline: Instant,
-    pub(super) reserve: Duration,
+    budget: Duration,
+    /// What is kept of the budget for the next target, and the least to begin with there.
+    reserve: Duration,
+    least: Duration,
+    /// When an attempt here is to end, so that the next target can take the call.
+    hurries: bool,
     began: Instant,
     attempts_before: u32,
     waited_before: Duration,
@@ -38,6 +43,8 @@ pub(super) struct Legs<'a> {
     pub(super) refusals: u32,
     pub(super) primary_scope: Option<ScopeKey>,
     pub(super) probe: Option<Probe<'a>>,
+    /// Held by the call that tries a primary which failed.
+    pub(super) trial: Option<Trial<'a>>,
     pub(super) planned: Planned,
 }
 
@@ -58,25 +65,30 @@ pub(super) enum Turn<'a> {
     Refused(&'a Refusal),
     /// With an answer for the caller.
     Answered(StatusCode, Option<&'a Reading>),
-    /// A router said so, or the request is none for this deployment.
+    /// A router said so, or the deployment cannot take the request.
     Unasked,
 }
 
 impl<'a> Legs<'a> {
     pub(super) fn new(routes: &'a Routes, now: Instant, deadline: Instant, budget: Duration) -> Self {
+        let reserve = routes.reserve(budget, Some(0));
         Self {
             routes,
             at: None,
             tried: 0,
             done: Vec::new(),
             deadline,
-            reserve: routes.reserve(budget),
+            budget,
+            reserve,
+            least: routes.least(reserve, budget, Some(0)),
+            hurries: false,
             began: now,
             attempts_before: 0,
             waited_before: Duration::ZERO,
             refusals: 0,
             primary_scope: None,
             probe: None,
+            trial: None,
             planned: Planned::Nothing,
         }
     }
@@ -92,6 +104,22 @@ impl<'a> Legs<'a> {
 
     fn name(&self) -> Arc<str> {
         self.target().map_or_else(|| PRIMARY.into(), |target| Arc::clone(&target.name))
+    }
+
+    /// What follows on where the call is now: `next` is the target that takes it from here, if any.
+    fn keep_for(&mut self, next: Option<usize>, hurries: bool) {
+        self.hurries = hurries && next.is_some();
+        if next.is_some() {
+            self.reserve = self.routes.reserve(self.budget, next);
+            self.least = self.routes.least(self.reserve, self.budget, next);
+        }
+    }
+
+    /// When an attempt that begins at `now` is to end: where the next target's time begins, but not before half of what is
+    /// left has passed.
+    fn attempt_end(&self, now: Instant) -> Option<Instant> {
+        let half = self.deadline.saturating_duration_since(now).checked_div(2)?;
+        Some(now.checked_add(half)?.max(self.first_deadline())).filter(|_| self.hurries)
     }
 
     /// The targets that the request may still go to.
@@ -117,6 +145,26 @@ impl LogicalCall<'_> {
     /// The target that the call is with, if not with the primary.
     pub(super) fn target(&self) -> Option<&Target> {
         self.legs.as_ref().and_then(|legs| legs.target())
+    }
+
+    /// The client of the target that the call is with, if it isn't reached through the primary's own stack.
+    pub(super) fn own_client(&self) -> Option<ClientWithMiddleware> {
+        self.target()?.client.clone()
+    }
+
+    /// When an attempt that begins at `now` is cut off.
+    pub(super) fn attempt_ends(&self, now: Instant) -> Option<Instant> {
+        let end = self.cut_off?;
+        let of_leg = self.legs.as_ref().and_then(|legs| legs.attempt_end(now));
+        Some(of_leg.map_or(end, |of_leg| of_leg.min(end)))
+    }
+
+    /// Sees to the time of the first leg, once the request is known.
+    pub(super) fn plan_time(&mut self, request: &Request) {
+        let idempotent = self.idempotent;
+        let Some(legs) = self.legs.as_mut().filter(|legs| legs.routes.fail_over == FailOver::Safe) else { return };
+        let next = legs.candidates(request).first().copied();
+        legs.keep_for(next, idempotent);
     }
 
     /// The policy where the call is.
@@ -145,6 +193,9 @@ impl LogicalCall<'_> {
             legs.refusals = legs.refusals.saturating_add(1);
         } else if let Some(probe) = legs.probe.take() {
             probe.succeeded();
+        }
+        if legs.at.is_none() {
+            legs.routes.circuit.answered();
         }
     }
 
@@ -179,9 +230,7 @@ impl LogicalCall<'_> {
     pub(super) fn left_for_a_leg(&self, now: Instant) -> Option<Duration> {
         let legs = self.legs.as_ref()?;
         let left = legs.deadline.saturating_duration_since(now);
-        // The reserve was kept for the answer after the last wait as well.
-        let least = legs.reserve.checked_div(2).unwrap_or_default();
-        (!left.is_zero() && left >= least).then_some(left)
+        (!left.is_zero() && left >= legs.least).then_some(left)
     }
 
     /// The deployment that the call is with does not take it: takes the call to the next one, if there is one.
@@ -233,13 +282,25 @@ impl LogicalCall<'_> {
                 report = report.with_reading(reading);
                 report.status = Some(status);
             }
-            Turn::Unasked => {}
+            Turn::Unasked => {
+                let look = self.entry.as_ref().map(|entry| entry.look(entry.scope(), now).wait);
+                report.advised_wait = look.filter(|wait| !wait.is_zero());
+                report.retry_at = report.advised_wait.and_then(|wait| clock::wall_clock().checked_add(wait));
+            }
+        }
+        let has_taken_its_time = match turn {
+            Turn::Answered(status, _) => status.is_success(),
+            Turn::Sent(sent) => matches!(sent, Sent::CutOff),
+            Turn::Refused(_) | Turn::Unasked => false,
+        };
+        if has_taken_its_time && legs.at.is_some() {
+            legs.routes.recent(legs.at).took(report.took.saturating_sub(report.waited));
         }
         let refused = matches!(turn, Turn::Sent(_)) && closes_the_primary(reason);
         if let (None, true, Some(entry)) = (legs.at, refused, &self.entry) {
             legs.routes.away.left(entry.scope(), now);
         }
-        legs.probe = None;
+        (legs.probe, legs.trial) = (None, None);
         legs.done.push(report);
     }
 
@@ -257,8 +318,9 @@ impl LogicalCall<'_> {
         (legs.attempts_before, legs.waited_before) = (self.attempts, self.waited);
         let left = legs.deadline.saturating_duration_since(now);
         let own = now.checked_add(left.mul_f64(target.budget_share)).unwrap_or(legs.deadline);
-        let is_last = request.is_none_or(|request| legs.candidates(request).is_empty());
-        let latest = if is_last { legs.deadline } else { legs.first_deadline() };
+        let after = request.and_then(|request| legs.candidates(request).first().copied());
+        legs.keep_for(after, self.idempotent && legs.routes.fail_over == FailOver::Safe);
+        let latest = if after.is_none() { legs.deadline } else { legs.first_deadline() };
         self.deadline = own.min(latest);
         let label = legs.primary_scope.as_ref().and_then(ScopeKey::label_str);
         let scope = target.scope(label);
@@ -266,6 +328,8 @@ impl LogicalCall<'_> {
         if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
             seen_as.1 = host.into();
         }
+        // The error of a deployment that the call has left is not what it comes to.
+        self.last.take_if(|last| matches!(**last, Sent::Failed(_)));
         observe::routed(&from, &target.name, reason);
     }
 

@@ -157,7 +157,13 @@ impl LogicalCall<'_> {
         if let Some(last) = self.last.take() {
             return self.spill_over(reason, *last, Some(request), expected);
         }
-        let mut signal = SpillOver::unsent(reason, self.attempts, self.waited, request, expected);
+        let mut signal = if self.unclear {
+            let mut signal = SpillOver::without_response(reason, self.attempts, self.waited);
+            signal.keep(Some(request));
+            signal.knowing(true, expected)
+        } else {
+            SpillOver::unsent(reason, self.attempts, self.waited, request, expected)
+        };
         let legs = self.finished_legs();
         self.report.went(legs.clone());
         signal.went(legs);

@@ -35,12 +35,18 @@ pub enum RouteProblem {
     /// The URL is not an absolute `http` or `https` URL without user information.
     #[error("its URL is not an absolute http or https URL without user information")]
     Url,
-    /// A header to be removed has a name that no header can have.
-    #[error("a header to be removed has a name that no header can have")]
+    /// A header to be removed or forwarded has a name that no header can have.
+    #[error("a header to be removed or forwarded has a name that no header can have")]
     Header,
     /// The credential has a name or value that no header can carry.
     #[error("its credential has a name or value that no header can carry")]
     Credential,
+    /// It has two credentials.
+    #[error("it has two credentials; set one, or several headers with one Credential::from_fn")]
+    TwoCredentials,
+    /// reqwest cannot build a client for it.
+    #[error("reqwest cannot build a client for it")]
+    Client,
     /// The weight is 0.
     #[error("its weight is 0")]
     Weight,
@@ -59,6 +65,12 @@ pub enum RouteProblem {
     /// There are more than 64 deployments.
     #[error("there are more than 64 deployments")]
     TooMany,
+    /// No primary is given, so that every call of the client would be routed.
+    #[error("spill_to needs primary(url): without it every call of the client would be routed, whatever its host")]
+    NoPrimary,
+    /// The reserve for a spill-over is no less than the latency budget, so that no wait would ever fit.
+    #[error("spill_reserve has to be less than the policy's latency_budget, or no wait ever fits")]
+    Reserve,
     /// A primary or a router is given but no deployment to spill to.
     #[error("no deployment is given to spill to")]
     NoDeployment,

@@ -62,7 +62,7 @@ impl LegReport {
         self.took
     }
 
-    /// The wait that the deployment asked for last, or that its gate expects.
+    /// The wait that the deployment asked for last, or that its gate expects, counted as [`retry_at`](Self::retry_at) is.
     #[must_use]
     pub const fn advised_wait(&self) -> Option<Duration> {
         self.advised_wait

@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use http::header::HeaderName;
 use reqwest::Url;
+use reqwest_middleware::ClientWithMiddleware;
 
-use super::credential::{self, Credential};
+use super::credential::Credential;
 use super::error::{RouteError, RouteProblem};
 use super::rewrite::{MapBody, PathRule, Rewrite};
+use crate::credentials::{names_credential, strip_url};
 use crate::gate::ScopeKey;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
+use crate::scope;
 
 /// Another deployment that can take calls which the primary does not take in time.
 ///
-/// A request that is routed here gets this one's scheme, host and port, and loses all that it proved itself with to the
-/// primary: credential headers (`Authorization`, `api-key`, `x-api-key`, `x-goog-api-key`, ...), everything marked
-/// [sensitive](http::HeaderValue::set_sensitive), cookies, user information and credential parameters of the query.
-/// Name others with [`remove_header`](Self::remove_header) and [`remove_query`](Self::remove_query). All other headers
-/// go along, an `Idempotency-Key` unchanged.
+/// A deployment on another origin than the primary has a [client](Self::client) of its own, and a request that is routed to
+/// it takes along only headers that are known to be harmless. See
+/// [what reaches another deployment](crate::spill#what-reaches-another-deployment).
 ///
 /// Settings are checked by [`AdmissionBuilder::build`](crate::AdmissionBuilder::build).
 ///
@@ -28,7 +29,8 @@ use crate::reading::Profile;
 ///
 /// let standby = Deployment::azure_openai("standard", "https://standby.openai.azure.com", "gpt-standard")
 ///     .api_key("0123");
-/// let admission = Admission::builder().spill_to(standby).build()?;
+/// let admission =
+///     Admission::builder().primary("https://ptu.openai.azure.com").spill_to(standby).build()?;
 /// # Ok::<(), reqwest_admission::BuildError>(())
 /// ```
 #[derive(Clone)]
@@ -39,7 +41,12 @@ pub struct Deployment {
     query: Vec<(String, String)>,
     remove_query: Vec<String>,
     remove_headers: Vec<String>,
+    forward_headers: Vec<String>,
+    forward_query: Vec<String>,
+    client: Option<ClientWithMiddleware>,
     credential: Credential,
+    /// How many credentials were set.
+    credentials: usize,
     model: Option<String>,
     map_body: Option<Arc<MapBody>>,
     scope: Option<ScopeKey>,
@@ -65,7 +72,11 @@ impl Deployment {
             query: Vec::new(),
             remove_query: Vec::new(),
             remove_headers: Vec::new(),
+            forward_headers: Vec::new(),
+            forward_query: Vec::new(),
+            client: None,
             credential: Credential::none(),
+            credentials: 0,
             model: None,
             map_body: None,
             scope: None,
@@ -103,10 +114,44 @@ impl Deployment {
         route
     }
 
-    /// Sets what the deployment is shown in place of the primary's credential.
+    /// Sets what the deployment is shown in place of the primary's credential. One at most: to show several headers, set
+    /// them with [`Credential::from_fn`].
     #[must_use]
     pub fn credential(mut self, credential: Credential) -> Self {
+        self.credentials = self.credentials.saturating_add(usize::from(!credential.is_none()));
         self.credential = credential;
+        self
+    }
+
+    /// Sends requests to this deployment with `client`, a [`reqwest::Client`] or a [`ClientWithMiddleware`].
+    ///
+    /// By default a deployment on another origin than the primary has a plain client with the TLS backend that reqwest is
+    /// compiled with, the proxies of the environment, no cookies and no retries, which follows redirects within the
+    /// deployment's origin only. One on the primary's origin is reached through the primary's own client and layers, unless
+    /// a client is set.
+    ///
+    /// Name one for certificates, proxies or layers, for example one that adds a token. What it adds reaches the
+    /// deployment: don't give it the primary's credentials. Nothing in it may retry: each attempt is let through once, as
+    /// in an [`AdmissionClient`](crate::AdmissionClient), which can't be used here. reqwest follows redirects to any origin
+    /// unless told otherwise, and then takes off `Authorization` and cookies but no other header; build the client
+    /// with a [redirect policy](reqwest::redirect::Policy) if the credential is in a header like `api-key`.
+    #[must_use]
+    pub fn client(mut self, client: impl Into<ClientWithMiddleware>) -> Self {
+        self.client = Some(client.into());
+        self
+    }
+
+    /// Lets a header go along to another origin that would be left behind, whatever it holds.
+    #[must_use]
+    pub fn forward_header(mut self, name: &str) -> Self {
+        self.forward_headers.push(name.to_owned());
+        self
+    }
+
+    /// Lets a query parameter go along that is named like a credential and is none.
+    #[must_use]
+    pub fn forward_query(mut self, name: &str) -> Self {
+        self.forward_query.push(name.to_owned());
         self
     }
 
@@ -195,42 +240,48 @@ impl Deployment {
         self
     }
 
-    /// Checks every setting.
-    pub(crate) fn check(self) -> Result<Target, RouteError> {
+    /// Checks every setting. `plain` makes the client of a deployment on another origin that has none.
+    pub(crate) fn check(
+        self,
+        primary: &Url,
+        plain: impl FnOnce() -> Option<ClientWithMiddleware>,
+    ) -> Result<Target, RouteError> {
         let fault = |problem| RouteError { deployment: self.name.clone(), problem };
         if self.name.is_empty() || self.name == super::PRIMARY {
             return Err(fault(RouteProblem::Name));
         }
         let mut base = checked_url(&self.url).ok_or_else(|| fault(RouteProblem::Url))?;
         self.credential.check().map_err(|_| fault(RouteProblem::Credential))?;
+        if self.credentials > 1 {
+            return Err(fault(RouteProblem::TwoCredentials));
+        }
         if self.weight == Some(0) {
             return Err(fault(RouteProblem::Weight));
         }
         if !(self.budget_share > 0.0 && self.budget_share <= 1.0) {
             return Err(fault(RouteProblem::BudgetShare));
         }
-        let remove_headers: Result<Vec<_>, _> =
-            self.remove_headers.iter().map(HeaderName::try_from).collect();
-        let remove_headers = remove_headers.map_err(|_| fault(RouteProblem::Header))?;
+        let remove_headers = names(&self.remove_headers).ok_or_else(|| fault(RouteProblem::Header))?;
+        let forward_headers = names(&self.forward_headers).ok_or_else(|| fault(RouteProblem::Header))?;
         let mut set_query: Vec<(String, String)> = base.query_pairs().into_owned().collect();
-        set_query.extend(self.query);
+        set_query.extend_from_slice(&self.query);
         base.set_query(None);
-        let path = self.path.unwrap_or(if base.path() == "/" { PathRule::Keep } else { PathRule::Replace });
-        let label = self.label.or_else(|| self.model.clone());
-        let follows_label = label.is_none() && path == PathRule::Keep && self.scope.is_none();
-        let scope = self.scope.unwrap_or_else(|| {
-            let scope = ScopeKey::new(&base.origin().ascii_serialization());
-            let scope = match self.credential.identity() {
-                Some(credential) => scope.credential(credential),
-                None => scope,
-            };
-            match &label {
-                Some(label) => scope.label(label),
-                None => scope,
-            }
-        });
+        let path =
+            self.path.clone().unwrap_or(if base.path() == "/" { PathRule::Keep } else { PathRule::Replace });
+        let has_label = self.label.is_some() || self.model.is_some();
+        let follows_label = !has_label && path == PathRule::Keep && self.scope.is_none();
+        let scope = self.scope.clone().unwrap_or_else(|| self.usual_scope(&base, &set_query));
         let profile = self.profile.unwrap_or_else(|| Profile::for_host(base.host_str().unwrap_or_default()));
-        let Self { remove_query, credential, model, map_body, .. } = self;
+        let crosses_origin = base.origin() != primary.origin();
+        let has_client = self.client.is_some();
+        let client = match self.client {
+            None if crosses_origin => Some(plain().ok_or(RouteError {
+                deployment: self.name.clone(),
+                problem: RouteProblem::Client,
+            })?),
+            client => client,
+        };
+        let Self { remove_query, forward_query, credential, model, map_body, .. } = self;
         Ok(Target {
             name: self.name.into(),
             weight: self.weight.unwrap_or(1),
@@ -239,18 +290,45 @@ impl Deployment {
             profile,
             scope,
             follows_label,
+            client,
+            has_client,
             rewrite: Rewrite {
                 base,
                 path,
                 set_query,
                 remove_query,
                 remove_headers,
+                crosses_origin,
+                forward_headers,
+                forward_query,
                 credential,
                 model,
                 map_body,
             },
         })
     }
+
+    /// Endpoint, credential and deployment or model.
+    fn usual_scope(&self, base: &Url, set_query: &[(String, String)]) -> ScopeKey {
+        let mut shown: Vec<&[u8]> = self.credential.identity().into_iter().collect();
+        let in_query = set_query.iter().filter(|(name, _)| names_credential(name));
+        shown.extend(in_query.map(|(_, value)| value.as_bytes()));
+        let mut scope = ScopeKey::new(&base.origin().ascii_serialization());
+        if !shown.is_empty() {
+            scope = scope.credential(&shown.join(&b'\n'));
+        } else if self.client.is_some() || !self.credential.is_none() {
+            // It may be shown anything, which another one is not.
+            scope = scope.of_client(scope::apart());
+        }
+        match self.label.as_ref().or(self.model.as_ref()) {
+            Some(label) => scope.label(label),
+            None => scope,
+        }
+    }
+}
+
+fn names(names: &[String]) -> Option<Vec<HeaderName>> {
+    names.iter().map(|name| HeaderName::try_from(name).ok()).collect()
 }
 
 /// A URL that requests can go to. Its user information would be a credential in the wrong place.
@@ -258,7 +336,7 @@ pub(crate) fn checked_url(url: &str) -> Option<Url> {
     let url = Url::parse(url).ok()?;
     let plain = matches!(url.scheme(), "http" | "https") && url.has_host();
     let mut bare = url.clone();
-    credential::strip_url(&mut bare);
+    strip_url(&mut bare, |_| true);
     (plain && bare.username() == url.username() && bare.password() == url.password()).then_some(url)
 }
 
@@ -269,6 +347,7 @@ impl fmt::Debug for Deployment {
             .field("name", &self.name)
             .field("credential", &self.credential)
             .field("weight", &self.weight)
+            .field("client", &self.client.as_ref().map(|_| "set"))
             .finish_non_exhaustive()
     }
 }
@@ -283,10 +362,19 @@ pub(crate) struct Target {
     scope: ScopeKey,
     /// Whether the scope is counted per label of the request, which passes unchanged.
     follows_label: bool,
+    /// The client that it is reached with, if not through the primary's own stack.
+    pub(crate) client: Option<ClientWithMiddleware>,
+    /// Whether that is one of the user's, which may show it anything.
+    pub(crate) has_client: bool,
     pub(crate) rewrite: Rewrite,
 }
 
 impl Target {
+    /// Whether the other one leads to the same place, as far as can be seen.
+    pub(crate) fn leads_where(&self, other: &Self) -> bool {
+        !self.has_client && !other.has_client && self.rewrite.leads_where(&other.rewrite)
+    }
+
     /// The scope of a call that is counted under `label` at the primary.
     pub(crate) fn scope(&self, label: Option<&str>) -> ScopeKey {
         match label.filter(|_| self.follows_label) {

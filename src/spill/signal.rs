@@ -159,22 +159,34 @@ impl SpillOver {
         self.0.waited
     }
 
-    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the
-    /// wait that the gate expects.
+    /// The wait until the call is taken, in full, counted from when it was advised: what the last response advised, or what
+    /// the gate expects if that ends later.
+    ///
+    /// Of several [legs](Self::legs) it is the one that ends first, as in [`retry_at`](Self::retry_at).
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
-        self.hint().map(Hint::wait).or(self.0.expected.map(|(wait, _)| wait))
+        self.earliest().map(|(_, wait)| wait)
     }
 
-    /// The moment, by the local wall clock, at which the server takes the next request; `None` where it named none.
+    /// The moment, by the local wall clock, at which the call is taken: the server's next request, or after several
+    /// [legs](Self::legs) the first that any of the deployments takes. `None` if none named one.
     ///
-    /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
+    /// A ticket made of the signal has the same. If the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
-        let expected = self.0.expected.and_then(|(wait, at)| at.checked_add(wait));
+        self.earliest().map(|(at, _)| at)
+    }
+
+    /// When the call is taken, and the wait until then.
+    fn earliest(&self) -> Option<(SystemTime, Duration)> {
+        let of_legs = self.0.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait()));
+        if let Some(first) = of_legs.min() {
+            return Some(first);
+        }
+        let expected = self.0.expected.and_then(|(wait, at)| Some((at.checked_add(wait)?, wait)));
         let advised = self.reading().and_then(|reading| {
             let wait = reading.hint()?.wait();
-            reading.received_at().checked_add(wait)
+            Some((reading.received_at().checked_add(wait)?, wait))
         });
         // The gate may know of a longer wait, from the refusal of another call.
         expected.max(advised)
