@@ -50,6 +50,7 @@ impl LogicalCall<'_> {
     ) -> ControlFlow<Result<Response>, Option<OnItsWay<'n>>> {
         let mut permit = match granted {
             Ok(permit) => permit,
+            Err(_) if self.takes_all_time(Some(request)) => return ControlFlow::Continue(None),
             Err(refusal) => {
                 let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
                 return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
@@ -82,11 +83,12 @@ impl LogicalCall<'_> {
     fn send_with<'n>(
         &self,
         client: ClientWithMiddleware,
-        request: Request,
+        mut request: Request,
     ) -> (Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>, Armed) {
         let mut extensions = Extensions::new();
         self.report.leave_in(&mut extensions);
-        let armed = Armed::Guarded(self.run.guarded_attempt(&mut extensions));
+        let attempt = self.run.guarded_attempt(&mut extensions);
+        let armed = if self.shared.guarded { Armed::Guarded(attempt) } else { self.sealed(&mut request) };
         (Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await }), armed)
     }
 
@@ -100,10 +102,15 @@ impl LogicalCall<'_> {
     fn arm(&self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         if self.shared.guarded {
             Armed::Guarded(self.run.guarded_attempt(extensions))
-        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            Armed::Sealed(seal(request, &self.run))
         } else {
-            Armed::Not
+            self.sealed(request)
+        }
+    }
+
+    fn sealed(&self, request: &mut Request) -> Armed {
+        match self.shared.policy.retry_ownership() {
+            RetryOwnership::Enforce => Armed::Sealed(seal(request, &self.run)),
+            _ => Armed::Not,
         }
     }
 

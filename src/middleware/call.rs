@@ -174,6 +174,7 @@ impl<'a> LogicalCall<'a> {
         let decision = match self.fail_over(&sent, spare.as_ref(), extensions, at) {
             Some(reason) => Decision::SpillOver(reason),
             None => {
+                self.takes_all_time(spare.as_ref());
                 let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
                 self.reconsider(decision, &sent, spare.as_ref(), extensions, at)
             }

@@ -167,6 +167,17 @@ impl LogicalCall<'_> {
         legs.keep_for(next, idempotent);
     }
 
+    /// Gives the primary all of the time, if no other deployment can take the request. Says whether it had less.
+    pub(super) fn takes_all_time(&mut self, request: Option<&Request>) -> bool {
+        let Some(legs) = self.legs.as_ref().filter(|legs| legs.at.is_none()) else { return false };
+        let had_less = self.deadline < legs.deadline;
+        if !had_less || request.is_some_and(|request| !legs.candidates(request).is_empty()) {
+            return false;
+        }
+        self.deadline = legs.deadline;
+        true
+    }
+
     /// The policy where the call is.
     pub(super) fn policy(&self) -> &AdmissionPolicy {
         self.target().and_then(|target| target.policy.as_ref()).unwrap_or(&self.shared.policy)

@@ -56,7 +56,8 @@ pub enum RouteProblem {
     /// The share of the budget is not above 0 and at most 1.
     #[error("its share of the budget is not above 0 and at most 1")]
     BudgetShare,
-    /// The deployment is the primary, so a spilled call would go in a circle.
+    /// The deployment is the primary, so a spilled call would go in a circle. For another account there, give it a
+    /// [client](super::Deployment::client) of its own: the primary's may add the primary's credential.
     #[error("it is the primary itself, so that a spilled call would go in a circle")]
     IsPrimary,
     /// Another deployment leads to the same place with the same credential, so a spilled call would go in a circle.

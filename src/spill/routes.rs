@@ -162,10 +162,10 @@ impl Routes {
             let same = match (target.rewrite.credential.identity(), credential.as_deref()) {
                 (Some(there), Some(here)) => there == here,
                 (Some(_), None) => false,
-                // One that a function sets may be any; without one it can be told from nothing.
-                (None, _) => target.rewrite.credential.is_none(),
+                // A function may set any, and a client of the user's may add any.
+                (None, _) => target.rewrite.credential.is_none() && !target.has_client,
             };
-            !(same && !target.has_client && target.rewrite.stays_at(request.url()))
+            !(same && target.rewrite.stays_at(request.url()))
         };
         target.rewrite.destination(request.url()).is_some()
             && target.rewrite.takes_body(request.body())
