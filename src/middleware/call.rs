@@ -189,7 +189,9 @@ impl<'a> LogicalCall<'a> {
             if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
                 && let Some(spare) = spare
             {
-                self.keep_response(sent);
+                if matches!(sent, Sent::Read(_)) {
+                    self.keep_response(sent);
+                }
                 return Step::Repeat(Box::new(spare), None);
             }
         }

@@ -34,7 +34,7 @@ pub(super) struct Legs<'a> {
     /// What is kept of the budget for the next target, and the least to begin with there.
     reserve: Duration,
     least: Duration,
-    /// When an attempt here is to end, so that the next target can take the call.
+    /// Whether an attempt here ends early, so that the next target can take the call.
     hurries: bool,
     began: Instant,
     attempts_before: u32,
@@ -118,8 +118,11 @@ impl<'a> Legs<'a> {
     /// When an attempt that begins at `now` is to end: where the next target's time begins, but not before half of what is
     /// left has passed.
     fn attempt_end(&self, now: Instant) -> Option<Instant> {
+        if !self.hurries {
+            return None;
+        }
         let half = self.deadline.saturating_duration_since(now).checked_div(2)?;
-        Some(now.checked_add(half)?.max(self.first_deadline())).filter(|_| self.hurries)
+        Some(now.checked_add(half)?.max(self.first_deadline()))
     }
 
     /// The targets that the request may still go to.

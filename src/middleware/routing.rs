@@ -104,17 +104,19 @@ impl LogicalCall<'_> {
     ) -> Option<Reason> {
         let legs = self.legs.as_ref()?;
         let reason = failed(sent)?;
-        let (at, routes, is_trial) = (legs.at, legs.routes, legs.trial.is_some());
-        let goes = match routes.fail_over {
+        let (routes, unreachable) = (legs.routes, reason == Reason::Unreachable);
+        let counts = match routes.fail_over {
             FailOver::Never => return None,
-            FailOver::Unsent => reason == Reason::Unreachable,
-            FailOver::Safe => reason == Reason::Unreachable || self.idempotent,
+            FailOver::Unsent => unreachable,
+            FailOver::Safe => true,
         };
-        if !goes {
-            return None;
+        match legs.at {
+            None if counts => routes.circuit.failed(unreachable, legs.trial.is_some(), now),
+            None if matches!(sent, Sent::Read(_)) => routes.circuit.answered(),
+            _ => {}
         }
-        if at.is_none() {
-            routes.circuit.failed(reason == Reason::Unreachable, is_trial, now);
+        if !counts || !(unreachable || self.idempotent) {
+            return None;
         }
         self.left_for_a_leg(now)?;
         let candidates = legs.candidates(request?);

@@ -21,7 +21,8 @@ pub enum FailOver {
     #[default]
     Unsent,
     /// Also, for calls that are harmless to repeat, a 408 or a 5xx that says nothing of capacity, a lost connection, or no
-    /// answer in time. An attempt then ends where the time that is kept for the next deployment begins.
+    /// answer in time. An attempt then ends where the time that is kept for the next deployment begins, unless attempts are
+    /// [unclamped](crate::policy::AttemptTimeout::Unclamped).
     Safe,
 }
 
