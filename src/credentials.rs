@@ -51,20 +51,19 @@ pub(crate) fn is_harmless_header(name: &HeaderName) -> bool {
     HARMLESS.binary_search(&name.as_str()).is_ok()
 }
 
-/// Whether a header carries a credential.
-pub(crate) fn is_credential_header(name: &HeaderName, value: &HeaderValue) -> bool {
+/// Whether a header carries a credential, or names the account that a request is made for.
+pub(crate) fn identifies_caller(name: &HeaderName, value: &HeaderValue) -> bool {
     if value.is_sensitive() || name == header::AUTHORIZATION {
         return true;
     }
+    // Most headers are among these.
     if is_harmless_header(name) {
         return false;
     }
-    if name == header::REFERER { holds_credential(value) } else { names_credential(name.as_str()) }
-}
-
-/// Whether a header names the account that a request is made for.
-pub(crate) fn is_account_header(name: &HeaderName) -> bool {
-    !is_harmless_header(name) && words::names_account(name.as_str())
+    if name == header::REFERER {
+        return holds_credential(value);
+    }
+    names_credential(name.as_str()) || words::names_account(name.as_str())
 }
 
 /// Whether a header or parameter proves one request alone: a signature, which is another one each time.

@@ -94,10 +94,9 @@ async fn with_routes_the_ticket_is_for_the_primary_and_for_the_first_that_is_bac
         Some("standby.example") => refused(9_000),
         _ => refused(60_000),
     });
-    let standby =
-        Deployment::openai_compatible("standby", "https://standby.example/v1", "other")
-            .bearer("S3CR3T")
-            .client(origin.client());
+    let standby = Deployment::openai_compatible("standby", "https://standby.example/v1", "other")
+        .bearer("S3CR3T")
+        .client(origin.client());
     let admission = Admission::builder().primary("https://api.example").spill_to(standby);
     let client = origin.behind(admission.build().unwrap());
     let ticket = spilled(call(&client)).await.into_deferred().unwrap();

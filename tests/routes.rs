@@ -230,8 +230,7 @@ async fn a_target_that_cannot_be_reached_is_no_error_of_the_callers() {
     assert_eq!(spill.legs()[1].reason(), Some(Reason::Unreachable));
 
     let origin = hosts([("primary.example", vec![refused(60_000)]), ("standby.example", vec![down()])]);
-    let client =
-        origin.behind(routed(&origin).spill_to(third(&origin, "")).build().unwrap());
+    let client = origin.behind(routed(&origin).spill_to(third(&origin, "")).build().unwrap());
     let response = client.get(URL).with_extension(budget(2000)).send().await.unwrap();
     assert_eq!((response.status().as_u16(), went(&origin)[2].as_str()), (200, "third"));
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use reqwest_admission::gate::Priority;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::spill::{CallAttributes, Choice, DeploymentState, RouteCall, Stage};
-use reqwest_admission::{Admission, AdmissionBuilder, CallReport, Deployment, LatencyBudget, Reason, SpillOver};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, CallReport, Deployment, LatencyBudget, Reason, SpillOver,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
@@ -156,8 +158,12 @@ async fn a_closed_target_is_passed_over() {
         Some("c.example") => Answer::ok(),
         _ => refused(60_000),
     });
-    let admission =
-        to_primary().spill_to(target(&origin, "a")).spill_to(target(&origin, "c")).draws(|| 0.0).build().unwrap();
+    let admission = to_primary()
+        .spill_to(target(&origin, "a"))
+        .spill_to(target(&origin, "c"))
+        .draws(|| 0.0)
+        .build()
+        .unwrap();
     let client = origin.behind(admission);
     for _ in 0..5 {
         assert_eq!(answered_by(&client).await, "c");

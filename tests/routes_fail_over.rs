@@ -73,8 +73,10 @@ fn call(client: &ClientWithMiddleware, form: &str) -> RequestBuilder {
     }
 }
 
+type Answers = fn() -> Answer;
+
 /// How the primary fails: as an answer, why a call leaves it, and whether nothing was sent.
-fn failures() -> [(fn() -> Answer, Reason, bool); 6] {
+fn failures() -> [(Answers, Reason, bool); 6] {
     [
         (no_connection, Reason::Unreachable, true),
         (|| Answer::error(failures::lost_connection().into()), Reason::ServerFailed, false),
@@ -209,7 +211,6 @@ async fn the_earliest_moment_of_any_deployment_is_told_and_the_ticket_has_the_sa
         let body = r#"{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}"#;
         Answer::status(429).header("content-type", "application/json").body(body)
     };
-    type Answers = fn() -> Answer;
     let cases: [(Answers, Answers, Option<u64>); 6] = [
         (|| refused(30_000), hour, Some(30)),
         (hour, || refused(30_000), Some(30)),

@@ -204,7 +204,10 @@ fn circles_and_other_faults_are_errors_of_construction() {
         (to(a().forward_header("no header")), RouteProblem::Header),
         (Admission::builder().spill_to(a()), RouteProblem::NoPrimary),
         (to(a()).spill_reserve(Duration::from_secs(30)), RouteProblem::Reserve),
-        (to(a()).latency_budget(Duration::from_secs(2)).spill_reserve(Duration::from_secs(3)), RouteProblem::Reserve),
+        (
+            to(a()).latency_budget(Duration::from_secs(2)).spill_reserve(Duration::from_secs(3)),
+            RouteProblem::Reserve,
+        ),
         (to(a().budget_share(0.0)), RouteProblem::BudgetShare),
         (to(a().budget_share(f64::NAN)), RouteProblem::BudgetShare),
         (Admission::builder().primary("https://a.example"), RouteProblem::NoDeployment),

@@ -48,8 +48,13 @@ fn the_list_of_harmless_headers_is_sorted_and_has_no_credential() {
 
 #[test]
 fn a_referer_counts_where_its_url_has_a_credential() {
-    let counts = |value: &'static str| is_credential_header(&header::REFERER, &HeaderValue::from_static(value));
-    for value in ["https://a.example/?token=x", "https://u:p@a.example/", "https://a.example/#access_token=x", "?key=x"] {
+    let counts = |value: &'static str| identifies_caller(&header::REFERER, &HeaderValue::from_static(value));
+    for value in [
+        "https://a.example/?token=x",
+        "https://u:p@a.example/",
+        "https://a.example/#access_token=x",
+        "?key=x",
+    ] {
         assert!(counts(value), "{value}");
     }
     for value in ["https://a.example/", "https://a.example/?page=2", "/a"] {
@@ -60,9 +65,19 @@ fn a_referer_counts_where_its_url_has_a_credential() {
 #[test]
 fn what_is_marked_as_sensitive_is_a_credential() {
     let mut value = HeaderValue::from_static("x");
-    assert!(!is_credential_header(&HeaderName::from_static("accept"), &value));
+    assert!(!identifies_caller(&HeaderName::from_static("accept"), &value));
     value.set_sensitive(true);
-    assert!(is_credential_header(&HeaderName::from_static("accept"), &value));
+    assert!(identifies_caller(&HeaderName::from_static("accept"), &value));
+}
+
+#[test]
+fn an_account_is_named_by_its_words() {
+    let value = HeaderValue::from_static("x");
+    for name in ["openai-organization", "openai-project", "x-goog-user-project", "x-account-id", "x-org"] {
+        assert!(identifies_caller(&HeaderName::from_static(name), &value), "{name}");
+        assert!(!names_credential(name), "{name}");
+    }
+    assert!(!identifies_caller(&HeaderName::from_static("origin"), &value));
 }
 
 #[test]
@@ -73,7 +88,10 @@ fn stripping_a_url_leaves_the_rest_of_its_query_as_it_is_written() {
         url.to_string()
     };
     assert_eq!(strip("https://u:p@a.example/x?a=%20+b&a=c"), "https://a.example/x?a=%20+b&a=c");
-    assert_eq!(strip("https://u@a.example/?sig=x&a=1&code=2&Access%54oken=y"), "https://a.example/?a=1&code=2");
+    assert_eq!(
+        strip("https://u@a.example/?sig=x&a=1&code=2&Access%54oken=y"),
+        "https://a.example/?a=1&code=2"
+    );
     assert_eq!(strip("https://a.example/?token"), "https://a.example/");
 }
 

@@ -23,7 +23,8 @@ pub(super) fn names_proof(name: &str) -> bool {
 
 /// Whether the value names an account, which servers count limits by.
 pub(super) fn names_account(name: &str) -> bool {
-    words(name).any(|word| is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"]))
+    words(name)
+        .any(|word| is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"]))
 }
 
 enum Meaning {
@@ -35,9 +36,29 @@ enum Meaning {
 
 /// Words that mean a credential wherever they stand in a longer one.
 const STEMS: [&str; 23] = [
-    "apikey", "assertion", "authentic", "authoris", "authoriz", "bearer", "cookie", "credential", "csrf", "dpop",
-    "hmac", "jwt", "oauth", "passcode", "passkey", "passphrase", "passw", "principal", "saml", "secret", "sessid",
-    "signature", "xsrf",
+    "apikey",
+    "assertion",
+    "authentic",
+    "authoris",
+    "authoriz",
+    "bearer",
+    "cookie",
+    "credential",
+    "csrf",
+    "dpop",
+    "hmac",
+    "jwt",
+    "oauth",
+    "passcode",
+    "passkey",
+    "passphrase",
+    "passw",
+    "principal",
+    "saml",
+    "secret",
+    "sessid",
+    "signature",
+    "xsrf",
 ];
 
 /// Words that mean a credential as a whole.
@@ -47,26 +68,116 @@ const WHOLE: [&str; 14] = [
 
 /// What stands before `key` in one word where it is a credential.
 const KINDS_OF_KEY: [&str; 27] = [
-    "access", "account", "admin", "api", "app", "application", "client", "consumer", "dev", "developer", "encryption",
-    "function", "functions", "host", "license", "licence", "master", "private", "secret", "server", "service", "shared",
-    "signing", "storage", "subscription", "user", "virtual",
+    "access",
+    "account",
+    "admin",
+    "api",
+    "app",
+    "application",
+    "client",
+    "consumer",
+    "dev",
+    "developer",
+    "encryption",
+    "function",
+    "functions",
+    "host",
+    "license",
+    "licence",
+    "master",
+    "private",
+    "secret",
+    "server",
+    "service",
+    "shared",
+    "signing",
+    "storage",
+    "subscription",
+    "user",
+    "virtual",
 ];
 
 /// What stands beside or before `token` where it is a place in a list, a number or a kind.
 const HARMLESS_TOKEN: [&str; 17] = [
-    "budget", "continuation", "continue", "count", "cursor", "limit", "max", "min", "next", "page", "prev", "previous",
-    "resume", "skip", "sync", "type", "watch",
+    "budget",
+    "continuation",
+    "continue",
+    "count",
+    "cursor",
+    "limit",
+    "max",
+    "min",
+    "next",
+    "page",
+    "prev",
+    "previous",
+    "resume",
+    "skip",
+    "sync",
+    "type",
+    "watch",
 ];
 
 const HARMLESS_KEY: [&str; 21] = [
-    "cache", "dedup", "deduplication", "event", "foreign", "group", "hash", "idempotency", "idempotent", "message",
-    "object", "order", "partition", "primary", "public", "range", "routing", "row", "shard", "sort", "websocket",
+    "cache",
+    "dedup",
+    "deduplication",
+    "event",
+    "foreign",
+    "group",
+    "hash",
+    "idempotency",
+    "idempotent",
+    "message",
+    "object",
+    "order",
+    "partition",
+    "primary",
+    "public",
+    "range",
+    "routing",
+    "row",
+    "shard",
+    "sort",
+    "websocket",
 ];
 
 const HARMLESS_CODE: [&str; 35] = [
-    "airline", "airport", "area", "bar", "category", "city", "class", "color", "colour", "country", "currency",
-    "department", "error", "exit", "iata", "icao", "item", "lang", "language", "locale", "location", "post", "postal",
-    "product", "qr", "reason", "region", "response", "return", "source", "state", "station", "status", "tax", "zip",
+    "airline",
+    "airport",
+    "area",
+    "bar",
+    "category",
+    "city",
+    "class",
+    "color",
+    "colour",
+    "country",
+    "currency",
+    "department",
+    "error",
+    "exit",
+    "iata",
+    "icao",
+    "item",
+    "lang",
+    "language",
+    "locale",
+    "location",
+    "post",
+    "postal",
+    "product",
+    "qr",
+    "reason",
+    "region",
+    "response",
+    "return",
+    "source",
+    "state",
+    "station",
+    "status",
+    "tax",
+    "zip",
 ];
 
 const HARMLESS_TICKET: [&str; 9] =
@@ -113,7 +224,8 @@ fn is_joined(word: &str) -> bool {
     let Some(start) = find(word, "token").filter(|_| word.len() > "token".len()) else { return false };
     let before = word.get(..start).unwrap_or_default();
     let after = word.get(start.saturating_add("token".len())..).unwrap_or_default();
-    let is_number_or_kind = ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
+    let is_number_or_kind =
+        ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
     !is_number_or_kind && !HARMLESS_TOKEN.iter().any(|harmless| ends_with(before, harmless))
 }
 
@@ -154,7 +266,12 @@ fn is_any(word: &str, any: &[&str]) -> bool {
 }
 
 fn find(word: &str, part: &str) -> Option<usize> {
-    word.as_bytes().windows(part.len()).position(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    let (part, first) = (part.as_bytes(), part.as_bytes().first()?);
+    let is_part = |window: &[u8]| {
+        window.first().is_some_and(|byte| byte.eq_ignore_ascii_case(first))
+            && window.eq_ignore_ascii_case(part)
+    };
+    word.as_bytes().windows(part.len()).position(is_part)
 }
 
 fn contains(word: &str, part: &str) -> bool {

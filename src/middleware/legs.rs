@@ -165,7 +165,9 @@ impl LogicalCall<'_> {
     /// Sees to the time of the first leg, once the request is known.
     pub(super) fn plan_time(&mut self, request: &Request) {
         let idempotent = self.idempotent;
-        let Some(legs) = self.legs.as_mut().filter(|legs| legs.routes.fail_over == FailOver::Safe) else { return };
+        let Some(legs) = self.legs.as_mut().filter(|legs| legs.routes.fail_over == FailOver::Safe) else {
+            return;
+        };
         let next = legs.candidates(request).first().copied();
         legs.keep_for(next, idempotent);
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use reqwest::{Request, Url};
 
 use super::signed;
-use crate::credentials::{is_account_header, is_credential_header, is_proof, names_credential};
+use crate::credentials::{identifies_caller, is_proof, names_credential};
 
 /// One credential: where it stands, and what tells one caller from another.
 type Carrier<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
@@ -17,7 +17,7 @@ type Carrier<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
     let mut carriers: Vec<Carrier<'_>> = Vec::new();
     for (name, value) in request.headers() {
-        if is_credential_header(name, value) || is_account_header(name) {
+        if identifies_caller(name, value) {
             carriers.push((Cow::Borrowed(name.as_str()), signed::identity(value.as_bytes())));
         }
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SpillOver;
 use super::credential::{Credential, InvalidCredential};
-use crate::credentials::{is_account_header, is_credential_header, keep_query, strip_url};
+use crate::credentials::{identifies_caller, keep_query, strip_url};
 
 /// Headers that go into a ticket unless told otherwise.
 const KEPT_HEADERS: [&str; 9] = [
@@ -125,8 +125,7 @@ impl Deferred {
         };
         let kept = |(name, value): &(&HeaderName, &HeaderValue)| {
             name.as_str() != IDEMPOTENCY_KEY
-                && !is_credential_header(name, value)
-                && !is_account_header(name)
+                && !identifies_caller(name, value)
                 && (KEPT_HEADERS.contains(&name.as_str()) || keep(name))
         };
         let text = |(name, value): (&HeaderName, &HeaderValue)| {

@@ -67,7 +67,9 @@ pub enum RouteProblem {
     #[error("there are more than 64 deployments")]
     TooMany,
     /// No primary is given, so that every call of the client would be routed.
-    #[error("spill_to needs primary(url): without it every call of the client would be routed, whatever its host")]
+    #[error(
+        "spill_to needs primary(url): without it every call of the client would be routed, whatever its host"
+    )]
     NoPrimary,
     /// The reserve for a spill-over is no less than the latency budget, so that no wait would ever fit.
     #[error("spill_reserve has to be less than the policy's latency_budget, or no wait ever fits")]

@@ -10,9 +10,7 @@ use reqwest::{Body, Request, Url};
 use serde_json::value::RawValue;
 
 use super::credential::Credential;
-use crate::credentials::{
-    is_account_header, is_credential_header, is_harmless_header, keep_query, set_query, strip_url,
-};
+use crate::credentials::{identifies_caller, is_harmless_header, keep_query, set_query, strip_url};
 
 /// Maps a request body; `None` where it is not one that the deployment can take.
 pub(crate) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
@@ -156,7 +154,7 @@ impl Rewrite {
         if self.crosses_origin {
             return is_harmless_header(name) && !value.is_sensitive();
         }
-        !is_credential_header(name, value) && !is_account_header(name)
+        !identifies_caller(name, value)
     }
 
     fn rewrite_query(&self, url: &mut Url) {

@@ -275,10 +275,9 @@ impl Deployment {
         let crosses_origin = base.origin() != primary.origin();
         let has_client = self.client.is_some();
         let client = match self.client {
-            None if crosses_origin => Some(plain().ok_or(RouteError {
-                deployment: self.name.clone(),
-                problem: RouteProblem::Client,
-            })?),
+            None if crosses_origin => Some(
+                plain().ok_or(RouteError { deployment: self.name.clone(), problem: RouteProblem::Client })?,
+            ),
             client => client,
         };
         let Self { remove_query, forward_query, credential, model, map_body, .. } = self;
