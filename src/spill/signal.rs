@@ -159,37 +159,35 @@ impl SpillOver {
         self.0.waited
     }
 
-    /// The wait until the call is taken, in full, counted from when it was advised: what the last response advised, or what
-    /// the gate expects if that ends later.
-    ///
-    /// Of several [legs](Self::legs) it is the one that ends first, as in [`retry_at`](Self::retry_at).
+    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the wait
+    /// that the gate expects. Of several [legs](Self::legs) that of the one that [`retry_at`](Self::retry_at) is of.
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
-        self.earliest().map(|(_, wait)| wait)
+        let of_legs = self.first_of_legs().map(|(_, wait)| wait);
+        of_legs.or(self.hint().map(Hint::wait)).or(self.0.expected.map(|(wait, _)| wait))
     }
 
-    /// The moment, by the local wall clock, at which the call is taken: the server's next request, or after several
-    /// [legs](Self::legs) the first that any of the deployments takes. `None` if none named one.
+    /// The moment, by the local wall clock, at which the server takes the next request, or after several
+    /// [legs](Self::legs) the first of the deployments does; `None` if none named one.
     ///
     /// A ticket made of the signal has the same. If the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
-        self.earliest().map(|(at, _)| at)
-    }
-
-    /// When the call is taken, and the wait until then.
-    fn earliest(&self) -> Option<(SystemTime, Duration)> {
-        let of_legs = self.0.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait()));
-        if let Some(first) = of_legs.min() {
+        if let Some((first, _)) = self.first_of_legs() {
             return Some(first);
         }
-        let expected = self.0.expected.and_then(|(wait, at)| Some((at.checked_add(wait)?, wait)));
+        let expected = self.0.expected.and_then(|(wait, at)| at.checked_add(wait));
         let advised = self.reading().and_then(|reading| {
             let wait = reading.hint()?.wait();
-            Some((reading.received_at().checked_add(wait)?, wait))
+            reading.received_at().checked_add(wait)
         });
         // The gate may know of a longer wait, from the refusal of another call.
         expected.max(advised)
+    }
+
+    /// The deployment that takes the next call first: when, and the wait until then.
+    fn first_of_legs(&self) -> Option<(SystemTime, Duration)> {
+        self.0.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait())).min()
     }
 
     /// The last advice and its source.
