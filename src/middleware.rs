@@ -24,6 +24,7 @@ mod builder;
 mod call;
 mod entry;
 mod kept;
+mod leg_time;
 mod legs;
 mod outcome;
 mod passage;

@@ -86,6 +86,7 @@ mod route;
 mod router;
 mod routes;
 mod signal;
+mod target;
 mod transport;
 
 pub use circuit::FailOver;
@@ -100,9 +101,9 @@ pub use signal::SpillOver;
 pub(crate) use away::{Probe, Standing};
 pub(crate) use circuit::{Entrance, Trial};
 pub(crate) use leg::Quiet;
-pub(crate) use route::Target;
 pub(crate) use router::usual_target;
 pub(crate) use routes::{RouteSettings, Routes};
+pub(crate) use target::Target;
 
 /// What the deployment is called that the caller asked.
 pub(crate) const PRIMARY: &str = "primary";

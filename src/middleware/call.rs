@@ -170,15 +170,7 @@ impl<'a> LogicalCall<'a> {
     ) -> Step {
         let at = clock::now();
         let sent = self.read(sent, at).await;
-        let may_repeat = self.leg_attempts() < self.policy().max_attempts();
-        let decision = match self.fail_over(&sent, spare.as_ref(), extensions, at) {
-            Some(reason) => Decision::SpillOver(reason),
-            None => {
-                self.takes_all_time(spare.as_ref());
-                let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-                self.reconsider(decision, &sent, spare.as_ref(), extensions, at)
-            }
-        };
+        let decision = self.decide_or_leave(&sent, spare.as_ref(), extensions, at);
         self.tell(&sent, &decision, at);
         self.unclear |= sent.is_unclear();
         let booked = self.booked(permit.as_ref(), &sent);
@@ -229,7 +221,7 @@ impl<'a> LogicalCall<'a> {
         }
     }
 
-    fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
+    pub(super) fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
         let outcome = match sent {
             Sent::Unread(_) => return Decision::Admit,
             Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),

@@ -30,12 +30,12 @@ pub(super) struct Legs<'a> {
     pub(super) done: Vec<LegReport>,
     /// The deadline of the whole call; a leg's own may be earlier.
     pub(super) deadline: Instant,
-    budget: Duration,
+    pub(super) budget: Duration,
     /// What is kept of the budget for the next target, and the least to begin with there.
-    reserve: Duration,
-    least: Duration,
+    pub(super) reserve: Duration,
+    pub(super) least: Duration,
     /// Whether an attempt here ends early, so that the next target can take the call.
-    hurries: bool,
+    pub(super) hurries: bool,
     began: Instant,
     attempts_before: u32,
     waited_before: Duration,
@@ -93,36 +93,12 @@ impl<'a> Legs<'a> {
         }
     }
 
-    /// The deadline of the primary's leg: the rest belongs to the next.
-    pub(super) fn first_deadline(&self) -> Instant {
-        self.deadline.checked_sub(self.reserve).unwrap_or(self.deadline)
-    }
-
     pub(super) fn target(&self) -> Option<&'a Target> {
         self.at.and_then(|index| self.routes.targets.get(index))
     }
 
     fn name(&self) -> Arc<str> {
         self.target().map_or_else(|| PRIMARY.into(), |target| Arc::clone(&target.name))
-    }
-
-    /// What follows on where the call is now: `next` is the target that takes it from here, if any.
-    fn keep_for(&mut self, next: Option<usize>, hurries: bool) {
-        self.hurries = hurries && next.is_some();
-        if next.is_some() {
-            self.reserve = self.routes.reserve(self.budget, next);
-            self.least = self.routes.least(self.reserve, self.budget, next);
-        }
-    }
-
-    /// When an attempt that begins at `now` is to end: where the next target's time begins, but not before half of what is
-    /// left has passed.
-    fn attempt_end(&self, now: Instant) -> Option<Instant> {
-        if !self.hurries {
-            return None;
-        }
-        let half = self.deadline.saturating_duration_since(now).checked_div(2)?;
-        Some(now.checked_add(half)?.max(self.first_deadline()))
     }
 
     /// The targets that the request may still go to.
@@ -153,34 +129,6 @@ impl LogicalCall<'_> {
     /// The client of the target that the call is with, if it isn't reached through the primary's own stack.
     pub(super) fn own_client(&self) -> Option<ClientWithMiddleware> {
         self.target()?.client.clone()
-    }
-
-    /// When an attempt that begins at `now` is cut off.
-    pub(super) fn attempt_ends(&self, now: Instant) -> Option<Instant> {
-        let end = self.cut_off?;
-        let of_leg = self.legs.as_ref().and_then(|legs| legs.attempt_end(now));
-        Some(of_leg.map_or(end, |of_leg| of_leg.min(end)))
-    }
-
-    /// Sees to the time of the first leg, once the request is known.
-    pub(super) fn plan_time(&mut self, request: &Request) {
-        let idempotent = self.idempotent;
-        let Some(legs) = self.legs.as_mut().filter(|legs| legs.routes.fail_over == FailOver::Safe) else {
-            return;
-        };
-        let next = legs.candidates(request).first().copied();
-        legs.keep_for(next, idempotent);
-    }
-
-    /// Gives the primary all of the time, if no other deployment can take the request. Says whether it had less.
-    pub(super) fn takes_all_time(&mut self, request: Option<&Request>) -> bool {
-        let Some(legs) = self.legs.as_ref().filter(|legs| legs.at.is_none()) else { return false };
-        let had_less = self.deadline < legs.deadline;
-        if !had_less || request.is_some_and(|request| !legs.candidates(request).is_empty()) {
-            return false;
-        }
-        self.deadline = legs.deadline;
-        true
     }
 
     /// The policy where the call is.
@@ -242,13 +190,6 @@ impl LogicalCall<'_> {
         ControlFlow::Break(self.turned_away(reason, wait, taken(request)))
     }
 
-    /// What is left of the budget, where it is enough to begin a leg with.
-    pub(super) fn left_for_a_leg(&self, now: Instant) -> Option<Duration> {
-        let legs = self.legs.as_ref()?;
-        let left = legs.deadline.saturating_duration_since(now);
-        (!left.is_zero() && left >= legs.least).then_some(left)
-    }
-
     /// The deployment that the call is with does not take it: takes the call to the next one, if there is one.
     ///
     /// Without a `request` at hand there is none.
@@ -290,28 +231,17 @@ impl LogicalCall<'_> {
         };
         match turn {
             Turn::Sent(sent) => report = report.with_reading(sent.reading()),
-            Turn::Refused(refusal) => {
-                report.advised_wait = Some(refusal.wait);
-                report.retry_at = clock::wall_clock().checked_add(refusal.wait);
-            }
+            Turn::Refused(refusal) => report = report.expecting(Some(refusal.wait), clock::wall_clock()),
             Turn::Answered(status, reading) => {
                 report = report.with_reading(reading);
                 report.status = Some(status);
             }
             Turn::Unasked => {
-                let look = self.entry.as_ref().map(|entry| entry.look(entry.scope(), now).wait);
-                report.advised_wait = look.filter(|wait| !wait.is_zero());
-                report.retry_at = report.advised_wait.and_then(|wait| clock::wall_clock().checked_add(wait));
+                let wait = self.entry.as_ref().map(|entry| entry.look(entry.scope(), now).wait);
+                report = report.expecting(wait.filter(|wait| !wait.is_zero()), clock::wall_clock());
             }
         }
-        let has_taken_its_time = match turn {
-            Turn::Answered(status, _) => status.is_success(),
-            Turn::Sent(sent) => matches!(sent, Sent::CutOff),
-            Turn::Refused(_) | Turn::Unasked => false,
-        };
-        if has_taken_its_time && legs.at.is_some() {
-            legs.routes.recent(legs.at).took(report.took.saturating_sub(report.waited));
-        }
+        legs.learn_time(turn, report.took.saturating_sub(report.waited));
         let refused = matches!(turn, Turn::Sent(_)) && closes_the_primary(reason);
         if let (None, true, Some(entry)) = (legs.at, refused, &self.entry) {
             legs.routes.away.left(entry.scope(), now);
@@ -355,8 +285,7 @@ impl LogicalCall<'_> {
     }
 }
 
-/// Whether a refusal for this reason says that the primary is to be probed before all go back to it; others are about
-/// the one request alone.
+/// Whether the primary is probed after a refusal for this reason; others are about the one request alone.
 const fn closes_the_primary(reason: Option<Reason>) -> bool {
     matches!(
         reason,

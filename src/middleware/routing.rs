@@ -94,8 +94,25 @@ impl LogicalCall<'_> {
         }
     }
 
+    /// What to do about an attempt that did not end in success, where the call may go elsewhere.
+    pub(super) fn decide_or_leave(
+        &mut self,
+        sent: &Sent,
+        spare: Option<&Request>,
+        extensions: &Extensions,
+        at: Instant,
+    ) -> Decision {
+        if let Some(reason) = self.fail_over(sent, spare, extensions, at) {
+            return Decision::SpillOver(reason);
+        }
+        self.takes_all_time(spare);
+        let may_repeat = self.leg_attempts() < self.policy().max_attempts();
+        let decision = self.decide(sent, spare.is_some() || !may_repeat, at);
+        self.reconsider(decision, sent, spare, extensions, at)
+    }
+
     /// A failure that is no refusal: whether another deployment takes the call, and why it leaves.
-    pub(super) fn fail_over(
+    fn fail_over(
         &mut self,
         sent: &Sent,
         request: Option<&Request>,
@@ -133,7 +150,7 @@ impl LogicalCall<'_> {
     }
 
     /// A refusal with a wait that fits: whether the call had better go elsewhere all the same.
-    pub(super) fn reconsider(
+    fn reconsider(
         &mut self,
         decision: Decision,
         sent: &Sent,

@@ -166,7 +166,7 @@ impl Deferred {
     /// way, or where the credential is one that no header can carry.
     pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
         credential.check()?;
-        let url = super::route::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
+        let url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
         let mut headers = HeaderMap::new();
         let key = self.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key));
         for (name, value) in self.headers.into_iter().chain(key) {

@@ -86,6 +86,13 @@ impl LegReport {
         self.native.0.as_ref()
     }
 
+    /// Notes the wait that the gate expects.
+    pub(crate) fn expecting(mut self, wait: Option<Duration>, now: SystemTime) -> Self {
+        self.advised_wait = wait;
+        self.retry_at = wait.and_then(|wait| now.checked_add(wait));
+        self
+    }
+
     /// Notes what the deployment's last response here said.
     pub(crate) fn with_reading(mut self, reading: Option<&Reading>) -> Self {
         if let Some(reading) = reading {
