@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use reqwest_admission::spill::{RouteError, RouteProblem};
-use reqwest_admission::{Admission, AdmissionBuilder, BuildError, CallReport, Credential, Deployment};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, BuildError, CallReport, Credential, Deployment, Reason,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -138,6 +140,22 @@ async fn a_function_may_map_the_body_or_say_that_it_cannot() {
     let legs = response.extensions().get::<CallReport>().unwrap().legs();
     let names: Vec<_> = legs.iter().map(|leg| (leg.deployment(), leg.attempts())).collect();
     assert_eq!(names, [("primary", 1), ("never", 0), ("s", 1)]);
+}
+
+#[tokio::test]
+async fn a_primary_that_refuses_connections_is_left_at_once() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let standby = server(200).await;
+    let routes = Admission::builder().primary(&url).spill_to(Deployment::new("s", &standby.uri()));
+    let client = client(routes);
+    for reason in [Reason::Unreachable, Reason::AwaitingProbe] {
+        let response = client.post(format!("{url}/v1/chat")).body("{}").send().await.unwrap();
+        let legs = response.extensions().get::<CallReport>().unwrap().legs();
+        assert_eq!((legs[0].reason(), legs[1].deployment()), (Some(reason), "s"));
+    }
+    assert_eq!(standby.received_requests().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
