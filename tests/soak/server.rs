@@ -46,7 +46,9 @@ pub(crate) struct Request {
 pub(crate) enum Verdict {
     Admitted,
     /// The advice as the client will count it, from when it has the answer.
-    Refused { wait: Option<Ms> },
+    Refused {
+        wait: Option<Ms>,
+    },
 }
 
 /// One server.

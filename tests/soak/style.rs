@@ -50,7 +50,12 @@ impl Style {
     }
 
     /// Status and headers of a refusal that is heard at `heard` and advises `wait`, if anything.
-    pub(crate) fn refusal(&self, wait: Option<Ms>, heard: Ms, window: Option<Window>) -> (StatusCode, HeaderMap) {
+    pub(crate) fn refusal(
+        &self,
+        wait: Option<Ms>,
+        heard: Ms,
+        window: Option<Window>,
+    ) -> (StatusCode, HeaderMap) {
         let mut headers = HeaderMap::new();
         put(&mut headers, "date", &date(heard));
         if let Some(wait) = wait {

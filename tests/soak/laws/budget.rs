@@ -35,10 +35,7 @@ pub(super) fn check(lines: &Lines, closings: &Closings, found: &mut Vec<Violatio
         let mut report = |what: String| found.push(Violation { law: 2, line: number, what });
         if let What::Began { budget, .. } = line.what {
             let told = (now + budget < closed_until).then_some(now);
-            calls.insert(
-                line.call,
-                Call { began: now, budget, sends: 0, refusals: 0, waits: true, told },
-            );
+            calls.insert(line.call, Call { began: now, budget, sends: 0, refusals: 0, waits: true, told });
             continue;
         }
         let Some(call) = calls.get_mut(&line.call) else {

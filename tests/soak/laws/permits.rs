@@ -34,13 +34,18 @@ pub(super) fn check(lines: &Lines, most: usize, found: &mut Vec<Violation>) {
             What::Heard(_) => {}
         }
         let is_last_of_its_moment = lines.get(place + 1).is_none_or(|(_, next)| next.at > line.at);
-        if is_last_of_its_moment && open.len() < most && let Some(first) = waiting.values().min() {
+        if is_last_of_its_moment
+            && open.len() < most
+            && let Some(first) = waiting.values().min()
+        {
             let what = format!("a call waits (since line {first}) while {} of {most} are open", open.len());
             found.push(Violation { law: 8, line: *number, what });
             waiting.clear();
         }
     }
-    if !open.is_empty() && let Some((number, _)) = lines.last() {
+    if !open.is_empty()
+        && let Some((number, _)) = lines.last()
+    {
         let what = format!("{} attempts never ended", open.len());
         found.push(Violation { law: 8, line: *number, what });
     }
