@@ -16,7 +16,8 @@ const REQUEST: &[u8] = br#"{"model":"gpt-4o-mini","messages":[{"role":"user","co
 /// What all are compared with, what is held to a target, and the others.
 pub(crate) const BARE: usize = 0;
 pub(crate) const DEFAULT: usize = 1;
-pub(crate) const STACKS: [&str; 4] = ["bare", "default client", "without gate", "reqwest-retry"];
+pub(crate) const STACKS: [&str; 5] =
+    ["bare", "default client", "without gate", "layer alone", "reqwest-retry"];
 
 /// A client and what it asks for.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ impl Stack {
                 let admission = Admission::builder().without_gate();
                 AdmissionClient::builder(settings()).admission(admission).build()?
             }
+            // Without the guard at the inner end, as in a stack that somebody else builds.
+            "layer alone" => ClientBuilder::new(settings().build()?).with(Admission::default()).build(),
             "reqwest-retry" => {
                 let policy = ExponentialBackoff::builder().build_with_max_retries(3);
                 let retry = RetryTransientMiddleware::new_with_policy(policy);
