@@ -60,8 +60,8 @@ fn several_windows_in_one_field_pair_by_their_places() {
     assert_eq!(brave("0, 0", "1, 1419704"), Some(1_419_704_000), "the longest of several");
     assert_eq!(brave("0, 0, 5", "1, 3, 99"), Some(3_000));
     assert_eq!(
-        brave("0, junk", "7, 99"),
-        Some(7_000),
+        brave("0, junk", "1, 99"),
+        Some(1_000),
         "a place that says nothing holds the others in theirs"
     );
     // What is stated once belongs to every place.
@@ -501,7 +501,7 @@ fn a_plan_that_is_used_up_without_a_time_spills() {
 
 #[test]
 fn a_profile_may_declare_a_refusal_inside_of_a_200() {
-    let shopify = Profile::named("shopify");
+    let shopify = &Profile::builder("my-shop").refusal_code_in_success("THROTTLED").build().unwrap();
     let throttled = |requested: u32, available: u32| {
         format!(
             r#"{{"errors":[{{"message":"Throttled","extensions":{{"code":"THROTTLED"}}}}],"extensions":{{"cost":{{

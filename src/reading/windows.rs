@@ -46,7 +46,9 @@ impl<'h> Windows<'h> {
         if value.len() > MAX_FIELD {
             return false;
         }
-        if value.iter().any(|byte| matches!(byte, b';' | b'=')) && self.note_pairs(name, value, clock) {
+        // Most values with parameters state no remainder, and are members of a list.
+        let states_rest = || value.windows(3).any(|word| word.eq_ignore_ascii_case(b"rem"));
+        if (states_rest() || text == "sforce-limit-info") && self.note_pairs(name, value, clock) {
             return true;
         }
         name_of(text).is_some_and(|field| self.note_field(&field, name, value, clock))
