@@ -7,7 +7,8 @@
 //!
 //! Options: `--budget-ms N` (default 30000) and `--attempt N` (default 1) of the call to decide about, `--profile NAME`
 //! of the vendor, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
-//! line out. Exits with 1 where an input could not be read, with 2 on a usage error.
+//! line out. Of a response as curl printed it, the waits before all further attempts are shown as well, which requests may
+//! be sent again, and what the gate does about other calls of the scope. Exits with 1 where an input could not be read, with 2 on a usage error.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -20,6 +21,9 @@ use reqwest_admission::jitter::Draw;
 use reqwest_admission::reading::{Hint, Profile, Terminal};
 use reqwest_admission::{AdmissionPolicy, LatencyBudget, Reading};
 use serde::{Deserialize, Serialize};
+
+#[path = "explain/forecast.rs"]
+mod forecast;
 
 const USAGE: &str = "usage: explain [--jsonl] [--profile NAME] [--budget-ms N] [--attempt N] < input";
 
@@ -63,11 +67,12 @@ impl Options {
         Ok(options)
     }
 
-    /// What the crate would do about the response, with the least jitter.
-    fn decide(&self, reading: &Reading) -> Decision {
+    /// What the crate would do about the response after `attempt`, and the moment that it would count from.
+    fn decide(&self, reading: &Reading, attempt: u32, idempotent: bool, draw: Draw) -> (Decision, Instant) {
         let now = Instant::now();
-        let call = Call::new(LatencyBudget::new(self.budget).deadline(now)).attempts(self.attempt);
-        decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, Draw::ZERO)
+        let call = Call::new(LatencyBudget::new(self.budget).deadline(now)).attempts(attempt);
+        let call = call.idempotent(idempotent);
+        (decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, draw), now)
     }
 }
 
@@ -162,7 +167,7 @@ fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
         source: hint.map(|hint| hint.source().to_string()),
         exhausted: reading.exhausted().iter().map(|unit| unit.as_str()).collect(),
         retryable: reading.terminal().is_none(),
-        decision: match options.decide(&reading) {
+        decision: match options.decide(&reading, options.attempt, true, Draw::ZERO).0 {
             Decision::Admit => "admit",
             Decision::Wait { .. } => "wait",
             Decision::SpillOver(_) => "spill",
@@ -286,11 +291,18 @@ fn explain_printed(options: &Options) -> std::io::Result<bool> {
     if profile.name() != options.profile {
         eprintln!("no profile is called {:?}, reading with the standard one", options.profile);
     }
-    let received_at = SystemTime::now();
-    let reading =
-        Reading::with_profile(profile, printed.status, &printed.headers, Some(printed.body), received_at);
-    std::io::stdout().lock().write_all(describe(&reading, profile, options).as_bytes())?;
+    std::io::stdout().lock().write_all(explain(&printed, profile, options)?.as_bytes())?;
     Ok(true)
+}
+
+fn explain(printed: &Printed<'_>, profile: &'static Profile, options: &Options) -> std::io::Result<String> {
+    let Printed { status, headers, body } = printed;
+    let reading = Reading::with_profile(profile, *status, headers, Some(body), SystemTime::now());
+    let mut text = describe(&reading, profile, options);
+    let gate = forecast::gate(*status, headers, body, profile, options)?;
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{:<12}{gate}", "gate");
+    Ok(text)
 }
 
 fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
@@ -342,8 +354,13 @@ fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
         let error = marks.error.as_deref().map(|error| format!(", failed: {error}")).unwrap_or_default();
         line("spilled", format!("by the service itself, from {from}{error}"));
     }
-    let decision = match options.decide(reading) {
+    let decision = match options.decide(reading, options.attempt, true, Draw::ZERO).0 {
         Decision::Admit => "admit: the response goes to the caller as it is".to_owned(),
+        Decision::Wait { hint: None, .. } => format!(
+            "wait {}, then attempt {}: a backoff, drawn at random",
+            forecast::range(reading, options, options.attempt).unwrap_or_default(),
+            options.attempt.saturating_add(1),
+        ),
         Decision::Wait { wait, .. } => format!(
             "wait {} ms, then attempt {}: it fits into {} ms",
             whole_millis(wait),
@@ -353,5 +370,64 @@ fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
         Decision::SpillOver(reason) => format!("spill over at once: {reason}"),
     };
     line("decision", decision);
+    if let Some(waits) = forecast::waits(reading, options) {
+        line(if reading.hint().is_some() { "waits" } else { "backoff" }, waits);
+    }
+    line("replay", forecast::replay(reading, options).to_owned());
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained(response: &str, args: &[&str]) -> String {
+        let options = Options::from_args(args.iter().map(|arg| (*arg).to_owned())).unwrap();
+        let printed = Printed::last(response.as_bytes()).unwrap();
+        explain(&printed, Profile::named("standard"), &options).unwrap()
+    }
+
+    fn line<'t>(text: &'t str, name: &str) -> &'t str {
+        let found = text.lines().find_map(|line| line.strip_prefix(&format!("{name:<12}")));
+        found.unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+
+    #[test]
+    fn a_bare_refusal_shows_the_range_of_its_backoff_by_attempt() {
+        let text = explained("HTTP/1.1 429 x\r\n\r\n", &[]);
+        assert_eq!(line(&text, "decision"), "wait 100 to 500 ms, then attempt 2: a backoff, drawn at random");
+        let backoff = line(&text, "backoff");
+        for part in [
+            "100 to 500 ms before attempt 2",
+            "100 to 1000 ms before attempt 3",
+            "100 to 8000 ms before attempt 6",
+        ] {
+            assert!(backoff.contains(part), "{backoff}");
+        }
+        assert!(!backoff.contains("attempt 7"), "{backoff}");
+        let later = explained("HTTP/1.1 429 x\r\n\r\n", &["--attempt", "4"]);
+        assert!(line(&later, "backoff").starts_with("100 to 4000 ms before attempt 5, "), "{later}");
+        assert!(line(&text, "replay").starts_with("any method"), "{text}");
+        assert!(line(&text, "gate").starts_with("closes the scope: the next call is sent after "), "{text}");
+    }
+
+    #[test]
+    fn what_replay_safety_and_the_gate_do_follows_the_response() {
+        for (response, replay, gate) in [
+            ("500 x\r\n\r\n", "only GET", "leaves the scope open"),
+            ("503 x\r\n\r\n", "only GET", "leaves the scope open"),
+            (
+                "503 x\r\nretry-after: 3\r\n\r\n",
+                "any method",
+                "closes the scope: the next call is sent after 3",
+            ),
+            ("429 x\r\nretry-after: 3600\r\n\r\n", "any method", "closes the scope for longer"),
+            ("402 x\r\n\r\n", "none: no repeat helps", ""),
+            ("404 x\r\n\r\n", "none: the response is not about capacity", "leaves the scope open"),
+        ] {
+            let text = explained(&format!("HTTP/1.1 {response}"), &[]);
+            assert!(line(&text, "replay").starts_with(replay), "{text}");
+            assert!(line(&text, "gate").starts_with(gate), "{text}");
+        }
+    }
 }

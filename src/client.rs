@@ -129,10 +129,10 @@ pub enum ClientBuildError {
     #[error(transparent)]
     RetryConflict(#[from] RetryConflict),
     /// A setting of the admission layer is not valid.
-    #[error("the admission layer cannot be built")]
+    #[error(transparent)]
     Admission(#[from] BuildError),
     /// reqwest cannot build its client.
-    #[error("the reqwest client cannot be built")]
+    #[error("reqwest cannot build its client: {0}")]
     Client(#[from] reqwest::Error),
 }
 

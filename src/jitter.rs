@@ -8,9 +8,11 @@
 //!
 //! [full jitter]: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
+use serde::de;
 use serde::{Deserialize, Serialize};
 
 /// One random draw, uniform on `[0, 1)`.
@@ -48,17 +50,19 @@ impl Draw {
 }
 
 /// How far past the advised moment a call may wake: jitter that only adds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+///
+/// Written as `"proportional"` (with its defaults), `{ proportional = { share = 0.2, at_least = "10ms" } }`,
+/// `{ uniform = { up_to = "50ms" } }` or `"none"`, here in TOML.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum UpwardJitter {
     /// Uniform on `[0, max(share × wait, at_least))`.
     Proportional {
         /// The share of the wait, from 0 to 1.
-        #[serde(default = "default_share")]
         share: f64,
         /// The spread of short waits.
-        #[serde(with = "written_duration", default = "default_spread")]
+        #[serde(with = "written_duration")]
         at_least: Duration,
     },
     /// Uniform on `[0, up_to)`, whatever the wait.
@@ -75,6 +79,72 @@ impl Default for UpwardJitter {
     /// Up to 10 % of the wait, at least 4 ms.
     fn default() -> Self {
         Self::Proportional { share: default_share(), at_least: default_spread() }
+    }
+}
+
+/// [`UpwardJitter`] with its settings written out.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Written {
+    Proportional {
+        #[serde(default = "default_share")]
+        share: f64,
+        #[serde(with = "written_duration", default = "default_spread")]
+        at_least: Duration,
+    },
+    Uniform {
+        #[serde(with = "written_duration")]
+        up_to: Duration,
+    },
+    None,
+}
+
+impl From<Written> for UpwardJitter {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Proportional { share, at_least } => Self::Proportional { share, at_least },
+            Written::Uniform { up_to } => Self::Uniform { up_to },
+            Written::None => Self::None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for UpwardJitter {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrSettings;
+
+        impl<'de> de::Visitor<'de> for NameOrSettings {
+            type Value = UpwardJitter;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a jitter, or a map of its name to its settings")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
+                match name {
+                    // All of its settings have defaults.
+                    "proportional" => Ok(UpwardJitter::default()),
+                    "uniform" => Err(E::custom("jitter.uniform.up_to is missing, allowed is 0s to 1h")),
+                    "none" => Ok(UpwardJitter::None),
+                    _ => Err(E::unknown_variant(name, &["proportional", "uniform", "none"])),
+                }
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, settings: A) -> Result<Self::Value, A::Error> {
+                let settings = de::value::MapAccessDeserializer::new(settings);
+                Written::deserialize(settings).map(Into::into)
+            }
+
+            // As YAML has it, with a tag.
+            fn visit_enum<A: de::EnumAccess<'de>>(self, tagged: A) -> Result<Self::Value, A::Error> {
+                Written::deserialize(de::value::EnumAccessDeserializer::new(tagged)).map(Into::into)
+            }
+        }
+
+        if deserializer.is_human_readable() {
+            return deserializer.deserialize_any(NameOrSettings);
+        }
+        Written::deserialize(deserializer).map(Into::into)
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Admission`], the middleware: send, read, decide, then wait or return.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Extensions;
@@ -67,6 +67,8 @@ pub(crate) type ScopeFn = dyn Fn(&Request) -> ScopeKey + Send + Sync;
 struct Shared {
     /// Whether a guard stands at the inner end, so that attempts need no seal.
     guarded: bool,
+    /// Whether a sealed request has ever come through the layers inside.
+    any_arrived: AtomicBool,
     policy: AdmissionPolicy,
     profile: Option<Profile>,
     /// Those of single hosts, before the built-in ones.
@@ -132,6 +134,7 @@ impl Middleware for Admission {
                 Some(span) => Box::pin(call.run(&mut request, extensions, &next, now).instrument(span)).await,
                 None => call.run(&mut request, extensions, &next, now).await,
             };
+            call.run.ended();
             if outcome.is_err() {
                 call.report.leave_in(extensions);
             }

@@ -44,12 +44,18 @@ pub enum ConflictKind {
     KnownRetryLayer,
     /// An `Admission` found another one around it.
     NestedAdmission,
-    /// A layer outside sent the call again although it had been given up, or had used all its attempts.
+    /// A layer outside sent the call again although it had been given up, or had used its attempts or its time in tries
+    /// that the layer dropped on their way.
     Reentry,
     /// A layer inside sent one attempt again after a refusal or failure.
     RepeatedAttempt,
     /// A layer inside wanted a copy of the sealed request before it sent anything.
+    ///
+    /// That does not show as such. It is concluded where no sealed request has ever come through the layers inside, and one
+    /// of them fails with a bare message, an error without a type of its own.
     CopiedAttempt,
+    /// A layer inside sent a request of its own in place of the attempt's, so that nobody can tell how often it was sent.
+    ReplacedRequest,
     /// The request says that it is a repeat (`x-stainless-retry-count`, as the OpenAI and Anthropic SDKs send it).
     /// Only ever reported.
     AnnouncedRepeat,
@@ -67,6 +73,7 @@ impl ConflictKind {
             Self::Reentry => "reentry",
             Self::RepeatedAttempt => "repeated_attempt",
             Self::CopiedAttempt => "copied_attempt",
+            Self::ReplacedRequest => "replaced_request",
             Self::AnnouncedRepeat => "announced_repeat",
             Self::ProxyRepeat => "proxy_repeat",
         }
@@ -76,6 +83,10 @@ impl ConflictKind {
 impl RetryConflict {
     pub(crate) const fn new(kind: ConflictKind) -> Self {
         Self { kind, layer: None, count: None }
+    }
+
+    pub(crate) const fn replaced_request() -> Self {
+        Self::new(ConflictKind::ReplacedRequest)
     }
 
     pub(crate) const fn of_layer(layer: &'static str) -> Self {
@@ -112,13 +123,15 @@ impl RetryConflict {
         (attempts > 1).then(|| Self { count: Some(attempts), ..Self::new(ConflictKind::ProxyRepeat) })
     }
 
-    /// The conflict in the outcome of `send()`, if there is one.
+    /// The conflict in the outcome of `send()`, if there is one; errors are searched as by
+    /// [`SpillOver::find`](crate::SpillOver::find).
     #[must_use]
     pub fn of(outcome: &Result<Response, Error>) -> Option<&Self> {
         outcome.as_ref().err().and_then(error_chain::in_middleware_error)
     }
 
-    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way.
+    /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way; see
+    /// [`SpillOver::find`](crate::SpillOver::find).
     #[must_use]
     pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         error_chain::find(error)
@@ -149,11 +162,14 @@ impl fmt::Display for RetryConflict {
             ConflictKind::KnownRetryLayer => "the stack has a layer that retries by itself",
             ConflictKind::NestedAdmission => "there are two admission layers in one stack",
             ConflictKind::Reentry => {
-                "a layer outside the admission layer sends a call again that was given up"
+                "a layer outside the admission layer sends a call again that was given up or has used its attempts or time"
             }
             ConflictKind::RepeatedAttempt => "a layer inside the admission layer sent one attempt twice",
             ConflictKind::CopiedAttempt => {
                 "a layer inside the admission layer wants to send one attempt twice"
+            }
+            ConflictKind::ReplacedRequest => {
+                "a layer inside the admission layer sends a request of its own instead of the one it was given"
             }
             ConflictKind::AnnouncedRepeat => "the request says that it is a repeat by a layer outside",
             ConflictKind::ProxyRepeat => "a proxy says that it sent the request several times",
@@ -164,10 +180,13 @@ impl fmt::Display for RetryConflict {
         f.write_str(match self.kind {
             ConflictKind::NestedAdmission => ": keep one of them, outermost",
             ConflictKind::Reentry => {
-                ": remove the outer retry; the admission layer has done what can be done (a new call needs new extensions)"
+                ": remove the outer retry, or its time limit for each try; the admission layer has done what can be done (a new call needs new extensions)"
             }
             ConflictKind::KnownRetryLayer | ConflictKind::RepeatedAttempt | ConflictKind::CopiedAttempt => {
                 ": remove it; the admission layer retries for the whole stack"
+            }
+            ConflictKind::ReplacedRequest => {
+                ": if it retries, remove it; else let it hand on the request and the extensions that it was given"
             }
             ConflictKind::AnnouncedRepeat => ": set that client's retries to none",
             ConflictKind::ProxyRepeat => ": switch the proxy's retries off for this route",

@@ -1,10 +1,11 @@
 //! Calls that are cancelled at any moment leave nothing behind.
 
-mod model;
+#[path = "support/gate.rs"]
+mod gate;
 
 use std::time::Duration;
 
-use model::{Random, granted};
+use gate::{Random, granted};
 use reqwest_admission::gate::{Gate, Priority, ScopeKey};
 use reqwest_admission::pace::{Cost, Limits, TokenEstimate, TokenUsage};
 use reqwest_admission::units::{QuotaUnit, QuotaUnits};

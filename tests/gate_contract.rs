@@ -1,12 +1,13 @@
 //! What the gate promises, under a paused clock.
 #![cfg(test)]
 
-mod model;
+#[path = "support/gate.rs"]
+mod permits;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use model::granted;
+use permits::granted;
 use reqwest_admission::gate::{Gate, Permit, Priority, Refusal, RefusalReason, Reserve, ScopeKey, Ticket};
 use reqwest_admission::pace::{Cost, Limits, TokenEstimate, TokenUsage, WaitCause};
 use reqwest_admission::reading::ServiceLimit;

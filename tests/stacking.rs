@@ -4,6 +4,8 @@
 
 #[path = "stacking/layers.rs"]
 mod layers;
+#[path = "stacking/outside.rs"]
+mod outside;
 #[path = "stacking/server.rs"]
 mod server;
 
@@ -15,8 +17,8 @@ use std::time::Duration;
 use backon::Retryable as _;
 use http::Extensions;
 use layers::{
-    AlwaysTwice, AuthRefresh, Cache, FreshMapTwice, GiveUpAndAgain, Hedge, MustCopy, Signer, Wrapper,
-    reqwest_retry, streaming,
+    AlwaysTwice, AuthRefresh, BuildsAnew, Cache, FreshMapTwice, GiveUpAndAgain, Hedge, MustCopy, Signer,
+    Wrapper, reqwest_retry, streaming,
 };
 use reqwest::Response;
 use reqwest_admission::policy::{Backoff, OnSpill, RetryOwnership};
@@ -41,8 +43,7 @@ enum Signal {
     Status(u16),
     Spill(Reason),
     Conflict(ConflictKind),
-    /// An outer layer has wrapped the error; the signal is in the report.
-    WrappedSpill(Reason),
+    /// An outer layer has wrapped the error, and one of its causes is no longer to be seen; it is in the report.
     WrappedConflict(ConflictKind),
     /// The error of a layer, untouched.
     OfALayer,
@@ -54,7 +55,6 @@ impl fmt::Display for Signal {
             Self::Status(status) => write!(f, "the {status}"),
             Self::Spill(_) => write!(f, "`SpillOver`"),
             Self::Conflict(kind) => write!(f, "`RetryConflict`: `{kind:?}`"),
-            Self::WrappedSpill(_) => write!(f, "`SpillOver`, wrapped"),
             Self::WrappedConflict(kind) => write!(f, "`RetryConflict`: `{kind:?}`, wrapped"),
             Self::OfALayer => write!(f, "the layer's error"),
         }
@@ -71,10 +71,9 @@ fn signal(outcome: &Result<Response, Error>, report: &CallReport) -> Signal {
     match outcome {
         Ok(response) => Signal::Status(response.status().as_u16()),
         Err(Error::Middleware(error)) if error.is::<MustCopy>() => Signal::OfALayer,
-        Err(error) => match (report.conflicts().last(), report.spill_over()) {
-            (Some(conflict), _) => Signal::WrappedConflict(conflict.kind()),
-            (None, Some(spill)) => Signal::WrappedSpill(spill.reason()),
-            (None, None) => panic!("{error:?}"),
+        Err(error) => match report.conflicts().last() {
+            Some(conflict) => Signal::WrappedConflict(conflict.kind()),
+            None => panic!("{error:?}"),
         },
     }
 }
@@ -227,22 +226,26 @@ fn always(
     Row { name, client, call, fits: result, exceeds: result }
 }
 
+/// What comes of a layer that has sent `sends` requests of its own in place of one attempt's.
+fn replaced(sends: usize) -> (usize, Signal) {
+    (sends, Signal::Conflict(ConflictKind::ReplacedRequest))
+}
+
+fn by_itself() -> BuildsAnew {
+    BuildsAnew { new_extensions: false, client: Some(plain().build().unwrap()) }
+}
+
 #[tokio::test]
 async fn law_4_a_bare_admission_layer() {
     let get = Call::Get("/");
-    let wrapped = |reason| Signal::WrappedSpill(reason);
     let marking = Admission::builder().policy(on_response()).build().unwrap();
     let conflict = |kind| (0, Signal::Conflict(kind));
     let rows = vec![
         unchanged("none", stack().with(admission()).build(), get),
+        unchanged("reqwest-retry outside", stack().with(reqwest_retry()).with(admission()).build(), get),
         Row {
-            fits: (OURS, wrapped(Reason::AttemptsExhausted)),
-            exceeds: (1, wrapped(Reason::BudgetExceeded)),
-            ..unchanged("reqwest-retry outside", stack().with(reqwest_retry()).with(admission()).build(), get)
-        },
-        Row {
-            fits: (OURS, Signal::WrappedConflict(ConflictKind::Reentry)),
-            exceeds: (1, Signal::WrappedConflict(ConflictKind::Reentry)),
+            fits: (OURS, Signal::Conflict(ConflictKind::Reentry)),
+            exceeds: (1, Signal::Conflict(ConflictKind::Reentry)),
             ..unchanged(
                 "reqwest-retry outside, `OnSpill::Response`",
                 stack().with(reqwest_retry()).with(marking).build(),
@@ -315,6 +318,18 @@ async fn law_4_a_bare_admission_layer() {
             (0, Signal::OfALayer),
         ),
         always(
+            "builds requests anew, inside",
+            Ok(stack().with(admission()).with(BuildsAnew::in_the_stack()).build()),
+            get,
+            replaced(BuildsAnew::SENDS),
+        ),
+        always(
+            "sends by a client of its own, inside",
+            Ok(stack().with(admission()).with(by_itself()).build()),
+            get,
+            replaced(BuildsAnew::SENDS),
+        ),
+        always(
             "hedge, inside",
             Ok(stack().with(admission()).with(Hedge).build()),
             get,
@@ -377,6 +392,20 @@ async fn law_4_the_owning_client() {
         unchanged("307", owned().build().unwrap(), Call::Get("/307")),
         unchanged("307, body", owned().build().unwrap(), Call::Post("/307")),
         always("sends twice", owned().with(AlwaysTwice).build(), get, stopped),
+        always("builds requests anew", owned().with(BuildsAnew::in_the_stack()).build(), get, stopped),
+        always(
+            "builds requests anew, with new extensions",
+            owned().with(BuildsAnew { new_extensions: true, client: None }).build(),
+            get,
+            replaced(BuildsAnew::SENDS),
+        ),
+        always("sends twice, with new extensions", owned().with(FreshMapTwice).build(), get, replaced(2)),
+        always(
+            "sends by a client of its own",
+            owned().with(by_itself()).build(),
+            get,
+            replaced(BuildsAnew::SENDS),
+        ),
         unchanged("hedge", owned().with(Hedge).build().unwrap(), get),
     ];
     measure("With `AdmissionClient`", rows).await;
@@ -408,9 +437,9 @@ async fn what_is_only_reported_or_not_seen_multiplies() {
         ),
         times("hedge outside", stack().with(Hedge).with(admission()).build(), 2),
         times(
-            "`AdmissionClient`: a layer that makes new extensions",
-            owned().with(FreshMapTwice).build().unwrap(),
-            2,
+            "`Report`: builds requests anew, inside",
+            stack().with(reported()).with(BuildsAnew::in_the_stack()).build(),
+            BuildsAnew::SENDS,
         ),
         times(
             "`AdmissionClient`: reqwest-retry added to the built client",
@@ -454,10 +483,11 @@ fn openai_refusal(milliseconds: u64) -> Reply {
     Reply::refusal(milliseconds)
         .header("retry-after", (milliseconds / 1000).to_string())
         .header("content-type", "application/json")
-        .body(
-            r#"{"error":{"message":"slow down","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#,
-        )
+        .body(OPENAI_REFUSAL)
 }
+
+const OPENAI_REFUSAL: &str =
+    r#"{"error":{"message":"slow down","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#;
 
 fn openai_service(
     client: ClientWithMiddleware,
@@ -908,7 +938,36 @@ async fn the_check_at_start_up_counts_and_names_the_likely_layer() {
             3,
             is(RetriesInside),
         ),
-        ("fresh map", owned().with(FreshMapTwice).build().unwrap(), 2, is(RetriesInside)),
+        (
+            "fresh map",
+            owned().with(FreshMapTwice).build().unwrap(),
+            2,
+            Box::new(conflict(ConflictKind::ReplacedRequest)),
+        ),
+        (
+            "builds anew",
+            stack().with(admission()).with(BuildsAnew::in_the_stack()).build(),
+            3,
+            Box::new(conflict(ConflictKind::ReplacedRequest)),
+        ),
+        (
+            "owned, builds anew",
+            owned().with(BuildsAnew::in_the_stack()).build().unwrap(),
+            1,
+            Box::new(conflict(ConflictKind::RepeatedAttempt)),
+        ),
+        (
+            "owned, sends by a client of its own",
+            owned().with(by_itself()).build().unwrap(),
+            3,
+            Box::new(conflict(ConflictKind::ReplacedRequest)),
+        ),
+        (
+            "Report, builds anew",
+            stack().with(reported()).with(BuildsAnew::in_the_stack()).build(),
+            3,
+            repeats(),
+        ),
         ("no admission", stack().build(), 1, is(NoAdmissionLayer)),
         ("no admission, reqwest-retry", stack().with(slow_retry()).build(), 3, is(RetriesInside)),
     ];
@@ -940,83 +999,5 @@ async fn the_check_leaves_no_trace_and_ends_where_nothing_arrives() {
 }
 
 /// Loops around the client, each of whose calls has new extensions: only the scope's cool-down can hold them back.
-mod loops {
-    use super::*;
-
-    async fn refusing() -> Server {
-        Server::always(openai_refusal(EXCEEDS)).await
-    }
-
-    fn clients() -> [ClientWithMiddleware; 2] {
-        [bare_around(plain(), policy()), owned().build().unwrap()]
-    }
-
-    #[tokio::test]
-    async fn law_4_a_hand_written_loop_does_not_hammer() {
-        for client in clients() {
-            let server = refusing().await;
-            for _ in 0..20 {
-                let outcome = client.get(server.url("/")).send().await;
-                assert!(SpillOver::of(&outcome).is_some(), "{outcome:?}");
-            }
-            assert_eq!(server.count(), 1);
-        }
-    }
-
-    #[tokio::test]
-    async fn law_4_a_backon_loop_does_not_hammer() {
-        for client in clients() {
-            let server = refusing().await;
-            let backoff =
-                backon::ConstantBuilder::new().with_delay(Duration::from_millis(1)).with_max_times(20);
-            let outcome = (|| client.get(server.url("/")).send()).retry(backoff).await;
-            assert!(SpillOver::of(&outcome).is_some(), "{outcome:?}");
-            assert_eq!(server.count(), 1);
-        }
-    }
-
-    #[derive(Clone)]
-    struct Twenty(usize);
-
-    impl<Q: Clone, R, E> tower::retry::Policy<Q, R, E> for Twenty {
-        type Future = std::future::Ready<()>;
-
-        fn retry(&mut self, _: &mut Q, outcome: &mut Result<R, E>) -> Option<Self::Future> {
-            self.0 = self.0.checked_sub(1)?;
-            outcome.is_err().then(|| std::future::ready(()))
-        }
-
-        fn clone_request(&mut self, request: &Q) -> Option<Q> {
-            Some(request.clone())
-        }
-    }
-
-    #[tokio::test]
-    async fn law_4_a_tower_retry_does_not_hammer() {
-        use tower::ServiceExt as _;
-        for client in clients() {
-            let server = refusing().await;
-            let service = tower::service_fn(move |url: String| client.get(url).send());
-            let service = tower::ServiceBuilder::new().retry(Twenty(20)).service(service);
-            let outcome = service.oneshot(server.url("/")).await;
-            assert!(SpillOver::of(&outcome).is_some(), "{outcome:?}");
-            assert_eq!(server.count(), 1);
-        }
-    }
-
-    /// Under `OnSpill::Response` the layer sees a 429 and retries it.
-    #[tokio::test]
-    async fn law_4_the_retry_layer_of_async_openai_around_marked_responses_does_not_hammer() {
-        // Without whole seconds, which that layer would wait for.
-        let body =
-            r#"{"error":{"message":"slow down","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#;
-        let server = Server::always(Reply::refusal(EXCEEDS).body(body)).await;
-        let client = AdmissionClient::builder(plain()).policy(on_response()).build().unwrap();
-        let service = tower::ServiceBuilder::new()
-            .layer(async_openai::middleware::retry::OpenAIRetryLayer::default())
-            .map_err(async_openai::error::OpenAIError::Boxed)
-            .service(openai_service(client));
-        let _ = chat(&openai(&server).with_http_service(service)).await;
-        assert_eq!(server.count(), 1);
-    }
-}
+#[path = "stacking/loops.rs"]
+mod loops;

@@ -34,6 +34,8 @@ pub enum Reason {
     Unreachable,
     /// The request's path or body is none that the deployment can take.
     NotForTarget,
+    /// Another layer sends the call again as well, so that a repeat would multiply.
+    RetryConflict,
 }
 
 impl Reason {
@@ -55,6 +57,7 @@ impl Reason {
             Self::AwaitingProbe => "awaiting_probe",
             Self::Unreachable => "unreachable",
             Self::NotForTarget => "not_for_target",
+            Self::RetryConflict => "retry_conflict",
         }
     }
 }
@@ -76,6 +79,7 @@ impl fmt::Display for Reason {
             Self::AwaitingProbe => "the primary is being probed",
             Self::Unreachable => "the deployment cannot be reached",
             Self::NotForTarget => "the request is none for the deployment",
+            Self::RetryConflict => "another layer sends the call again as well",
         })
     }
 }

@@ -43,14 +43,14 @@ impl GateBuilder {
         self
     }
 
-    /// How many scopes are kept, 1,024 unless told. Of a full map the sixteenth part that was used longest ago makes
+    /// How many scopes are kept, at least 1; 1,024 unless told. Of a full map the sixteenth part that was used longest ago makes
     /// room for new ones; never one that is closed or has calls waiting or in flight.
     pub const fn max_scopes(mut self, scopes: usize) -> Self {
         self.max_scopes = scopes;
         self
     }
 
-    /// How many calls may wait in one scope, 16,384 unless told.
+    /// How many calls may wait in one scope, at least 1; 16,384 unless told.
     pub const fn max_queue(mut self, calls: usize) -> Self {
         self.max_queue = calls;
         self
@@ -81,9 +81,14 @@ impl GateBuilder {
     ///
     /// # Errors
     ///
-    /// [`InvalidLimits`] where a limit is 0.
+    /// [`InvalidLimits`] if a limit, `max_scopes` or `max_queue` is 0.
     pub fn build(self) -> Result<Gate, InvalidLimits> {
         self.limits.validate()?;
+        for (limit, size) in [("max_scopes", self.max_scopes), ("max_queue", self.max_queue)] {
+            if size == 0 {
+                return Err(InvalidLimits { limit });
+            }
+        }
         Ok(self.assemble())
     }
 

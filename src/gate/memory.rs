@@ -23,7 +23,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(most: usize) -> Self {
-        Self { scopes: RwLock::default(), most: most.max(1) }
+        Self { scopes: RwLock::default(), most }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Who waits, and who is next: three classes, first come first served within a class, ageing between them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -15,21 +16,23 @@ const AGEING: Duration = Duration::from_secs(10);
 /// How urgent a call is against the others of its scope.
 ///
 /// Strict: a class is served only when nobody of a higher one waits, except that a call that has waited for 10 s
-/// counts one class higher. Batch calls leave 10 % of every limit to the others.
+/// counts one class higher. Batch calls leave 10 % of every limit to the others. What is more urgent is greater:
+/// `High > Normal > Batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Priority {
-    /// Somebody is looking at the screen.
-    High,
+    /// Whenever there is room.
+    Batch,
     /// The usual.
     #[default]
     Normal,
-    /// Whenever there is room.
-    Batch,
+    /// Somebody is looking at the screen.
+    High,
 }
 
 impl Priority {
+    /// The most urgent first.
     const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Batch];
 
     const fn raised(self) -> Self {
@@ -215,7 +218,7 @@ impl Queue {
     /// What goes before a call that arrives now: everything of its class and of the higher ones.
     pub(crate) fn ahead(&self, class: Priority) -> Amounts {
         let mut sum = Amounts::default();
-        for higher in Priority::ALL.into_iter().filter(|other| *other <= class) {
+        for higher in Priority::ALL.into_iter().filter(|other| *other >= class) {
             add(&mut sum, &self.line(higher).total);
         }
         sum
@@ -224,7 +227,7 @@ impl Queue {
     /// What goes before a call that takes its old place again.
     pub(crate) fn ahead_of(&self, class: Priority, number: Number) -> Amounts {
         let mut sum = Amounts::default();
-        for higher in Priority::ALL.into_iter().filter(|other| *other < class) {
+        for higher in Priority::ALL.into_iter().filter(|other| *other > class) {
             add(&mut sum, &self.line(higher).total);
         }
         for (_, waiter) in self.line(class).waiters.range(..number) {
@@ -245,7 +248,7 @@ impl Queue {
         if heads.len() > 1 {
             heads.sort_by_key(|(class, number, waiter)| {
                 let aged = now.saturating_duration_since(waiter.since) >= AGEING;
-                (if aged { class.raised() } else { *class }, *number)
+                (Reverse(if aged { class.raised() } else { *class }), *number)
             });
         }
         heads

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use http::{Extensions, StatusCode};
@@ -16,7 +17,7 @@ use super::legs::Turn;
 use super::sent::Sent;
 use crate::decision::Reason;
 use crate::gate::{Permit, Refusal};
-use crate::ownership::{Attempt, RetryConflict, Seal, seal};
+use crate::ownership::{Attempt, RetryConflict, Seal, invites_retry, seal};
 use crate::policy::RetryOwnership;
 use crate::reading::proxy_attempts;
 
@@ -35,6 +36,20 @@ pub(super) enum Armed {
     Guarded(Attempt),
     Sealed(Seal),
     Not,
+}
+
+impl Armed {
+    /// Whether a layer inside sent a request of its own in place of the attempt's, perhaps more than once: a response came
+    /// over a connection, and the attempt's request never came to the inner end.
+    fn was_replaced(&self, response: &Response) -> bool {
+        let arrived = match self {
+            Self::Guarded(attempt) => attempt.has_arrived(),
+            Self::Sealed(seal) => seal.has_arrived(),
+            Self::Not => true,
+        };
+        // Caches and stand-ins for a server answer by themselves, over no connection.
+        !arrived && response.remote_addr().is_some()
+    }
 }
 
 impl LogicalCall<'_> {
@@ -89,15 +104,22 @@ impl LogicalCall<'_> {
     /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged.
     #[inline]
     pub(super) fn came_back(
-        &self,
+        &mut self,
         outcome: Option<Result<Response>>,
         armed: Armed,
     ) -> ControlFlow<Response, Sent> {
+        if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
+            self.shared.any_arrived.store(true, Ordering::Relaxed);
+        }
         let error = match outcome {
             None => return ControlFlow::Continue(Sent::CutOff),
             Some(Ok(response)) if !is_error(response.status()) => return ControlFlow::Break(response),
             Some(Ok(response)) => {
                 self.note_proxy(proxy_attempts(response.headers()));
+                if invites_retry(response.status()) && armed.was_replaced(&response) {
+                    self.shared.conflict(RetryConflict::replaced_request(), &self.report);
+                    self.replaced = self.shared.policy.retry_ownership() == RetryOwnership::Enforce;
+                }
                 return ControlFlow::Continue(Sent::Unread(response));
             }
             Some(Err(error)) => error,
@@ -105,7 +127,8 @@ impl LogicalCall<'_> {
         ControlFlow::Continue(Sent::Failed(match armed {
             Armed::Guarded(attempt) => attempt.explain(error),
             Armed::Sealed(sealed) => {
-                let (error, conflict) = sealed.explain(error);
+                let any_arrived = self.shared.any_arrived.load(Ordering::Relaxed);
+                let (error, conflict) = sealed.explain(error, any_arrived);
                 if let Some(conflict) = conflict {
                     self.shared.conflict(conflict, &self.report);
                 }

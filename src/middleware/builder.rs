@@ -1,7 +1,7 @@
 //! Builds an [`Admission`].
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -215,6 +215,7 @@ impl AdmissionBuilder {
         let last_profile = Mutex::default();
         Admission(Arc::new(Shared {
             guarded,
+            any_arrived: AtomicBool::new(false),
             policy,
             profile,
             profiles,
@@ -250,9 +251,9 @@ impl fmt::Debug for AdmissionBuilder {
 #[non_exhaustive]
 pub enum BuildError {
     /// A setting of the policy is out of its range.
-    #[error("the admission policy is not valid")]
+    #[error(transparent)]
     Policy(#[from] PolicyError),
     /// A deployment to spill to cannot be routed to.
-    #[error("a route is not valid")]
+    #[error(transparent)]
     Route(#[from] RouteError),
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::Extensions;
 use reqwest::{Request, Response};
-use reqwest_middleware::{Error, Next, Result};
+use reqwest_middleware::{Next, Result};
 use tracing::Span;
 
 use super::attempt::OnItsWay;
@@ -17,6 +17,7 @@ use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
 use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
+use crate::error_chain;
 use crate::gate::{Permit, Place};
 use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find, invites_retry};
@@ -38,6 +39,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
     idempotent: bool,
+    /// Whether a layer inside sent a request of its own in place of an attempt's.
+    pub(super) replaced: bool,
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
     pub(super) attempts: u32,
@@ -79,7 +82,7 @@ impl<'a> LogicalCall<'a> {
             shared.conflict(conflict.clone(), &report);
             if policy.retry_ownership() == RetryOwnership::Enforce {
                 report.leave_in(extensions);
-                return Err(Error::middleware(conflict));
+                return Err(error_chain::raise(conflict));
             }
         }
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
@@ -106,6 +109,7 @@ impl<'a> LogicalCall<'a> {
             legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            replaced: false,
             unclear: false,
             attempts,
             waited: Duration::ZERO,
@@ -178,7 +182,7 @@ impl<'a> LogicalCall<'a> {
         let left = self.leave(permit, &sent, &decision, at);
         self.publish(booked, &sent, at).await;
         if let Decision::SpillOver(reason) = &decision {
-            let copy = spare.as_ref().filter(|_| sent.is_refusal());
+            let copy = spare.as_ref().filter(|_| sent.is_refusal() && !self.replaced);
             if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
                 && let Some(spare) = spare
             {
@@ -239,13 +243,19 @@ impl<'a> LogicalCall<'a> {
         let call = Call::new(deadline)
             .attempts(self.leg_attempts())
             .idempotent(self.idempotent)
-            .replayable(replayable)
+            .replayable(replayable && !self.replaced)
             .retry_budget_open(budget.allows(at));
         let decision = decide(self.policy(), outcome, &call, at, self.shared.chance.draw());
-        if let Decision::Wait { charged: true, .. } = decision {
-            let _ = budget.withdraw(at);
+        match decision {
+            Decision::Wait { charged: true, .. } => {
+                let _ = budget.withdraw(at);
+                decision
+            }
+            Decision::SpillOver(Reason::BodyNotReplayable) if self.replaced => {
+                Decision::SpillOver(Reason::RetryConflict)
+            }
+            decision => decision,
         }
-        decision
     }
 
     /// Keeps for re-runs by layers outside what this attempt came to.

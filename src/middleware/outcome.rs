@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::{Request, Response};
-use reqwest_middleware::{Error, Result};
+use reqwest_middleware::Result;
 
 use super::call::LogicalCall;
 use super::entry::{self, InBody};
@@ -13,8 +13,10 @@ use super::sent::Sent;
 use crate::body::hold;
 use crate::clock;
 use crate::decision::{Decision, Reason};
+use crate::error_chain;
 use crate::gate::{Ledger, Permit};
 use crate::observe::{self, AttemptReport, DecisionEvent};
+use crate::ownership::RetryConflict;
 use crate::policy::OnSpill;
 use crate::reading::{Hint, NativeSpillOver, Reading, proxy_attempts};
 use crate::spill::SpillOver;
@@ -162,7 +164,7 @@ impl LogicalCall<'_> {
         self.report.went(legs.clone());
         signal.went(legs);
         self.report.spilled_over(signal.clone());
-        Err(Error::middleware(signal))
+        Err(error_chain::raise(signal))
     }
 
     /// Tells of a service that spilled the call over by itself, or tried to.
@@ -213,7 +215,10 @@ impl LogicalCall<'_> {
                 response.extensions_mut().insert(self.report.clone());
                 Ok(response)
             }
-            (OnSpill::Error | OnSpill::Response, _) => Err(Error::middleware(signal)),
+            (OnSpill::Error | OnSpill::Response, _) if self.replaced => {
+                Err(error_chain::attach(error_chain::raise(signal), RetryConflict::replaced_request()))
+            }
+            (OnSpill::Error | OnSpill::Response, _) => Err(error_chain::raise(signal)),
         }
     }
 }

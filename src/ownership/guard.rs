@@ -9,6 +9,7 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use super::{CallMark, ConflictKind, RetryConflict, Run};
+use crate::error_chain;
 use crate::observe::{self, CallReport, Observer};
 use crate::policy::RetryOwnership;
 
@@ -64,16 +65,19 @@ impl Attempt {
         stage.compare_exchange(self.at(from), self.at(to), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Whether the guard has seen the attempt.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.passage().stage.load(Ordering::Acquire) != self.at(FRESH)
+    }
+
     /// Adds the conflict to an error that a layer made of it, so that the caller finds it.
     pub(crate) fn explain(&self, error: Error) -> Error {
         let hidden = self.passage().stopped.load(Ordering::Acquire)
-            && crate::error_chain::in_middleware_error::<RetryConflict>(&error).is_none();
-        match error {
-            Error::Middleware(error) if hidden => {
-                Error::Middleware(error.context(RetryConflict::new(ConflictKind::RepeatedAttempt)))
-            }
-            other => other,
+            && error_chain::in_middleware_error::<RetryConflict>(&error).is_none();
+        if !hidden {
+            return error;
         }
+        error_chain::attach(error, RetryConflict::new(ConflictKind::RepeatedAttempt))
     }
 }
 
@@ -100,7 +104,7 @@ impl Middleware for Guard {
             extensions.get::<CallReport>().unwrap_or(&attempt.call).conflicted(conflict.clone());
             if self.ownership == RetryOwnership::Enforce {
                 attempt.passage().stopped.store(true, Ordering::Release);
-                return Err(Error::middleware(conflict));
+                return Err(error_chain::raise(conflict));
             }
         }
         let outcome = next.run(request, extensions).await;

@@ -1,13 +1,14 @@
 //! What is remembered of a logical call over its runs: how often it was sent, and whether it was given up.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use http::Extensions;
 
 use super::guard::{Attempt, Passage};
 use super::{ConflictKind, RetryConflict};
+use crate::clock;
 use crate::observe::{CallReport, WeakReport};
 
 /// What is remembered of a logical call in its extensions, over re-runs by layers outside.
@@ -30,15 +31,33 @@ pub(crate) struct CallCell {
     /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
     /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
     attempts: AtomicU32,
-    /// Of the newest run; of no account where there are no attempts.
-    deadline: Mutex<Option<Instant>>,
+    /// The newest run has sent an attempt and has not ended: it is on its way, or was dropped.
+    unfinished: AtomicBool,
+    times: Mutex<Times>,
     /// See [`sealed`](super::sealed).
     pub(super) touched: AtomicBool,
     /// See [`guard`](super::guard).
     pub(super) passage: Passage,
 }
 
+/// Moments of the newest run.
+#[derive(Debug, Default)]
+struct Times {
+    /// Of no account if there are no attempts.
+    deadline: Option<Instant>,
+    /// When it was dropped.
+    dropped: Option<Instant>,
+}
+
+/// A layer that has dropped a try sends the next within this time. Extensions that nobody has used for longer serve a new
+/// call.
+const SOON: Duration = Duration::from_secs(60);
+
 impl CallCell {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
@@ -46,6 +65,7 @@ impl CallCell {
     fn forget(&self) {
         self.given_up.store(false, Ordering::Relaxed);
         self.attempts.store(0, Ordering::Relaxed);
+        self.unfinished.store(false, Ordering::Relaxed);
     }
 }
 
@@ -112,20 +132,26 @@ impl Run {
         let run = Self { call: mark.call.clone() };
         let report = brought.unwrap_or_else(|| run.call.clone());
         let cell = run.cell();
-        let mut kept = cell.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = cell.times();
         let given_up = cell.given_up.load(Ordering::Relaxed);
-        // Whoever comes after the deadline of a call that was not given up has a new call, in old extensions.
-        if !given_up && kept.is_some_and(|old| old <= now) {
+        let soon = |dropped: Instant| now.saturating_duration_since(dropped) <= SOON;
+        let dropped = cell.unfinished.load(Ordering::Relaxed) && times.dropped.is_some_and(soon);
+        let late = times.deadline.is_some_and(|old| old <= now);
+        // After the deadline of a call that came to an end, the same extensions serve a new call. A call that was dropped
+        // on its way a moment ago is still the same one: whoever drops it and sends it again has a time limit for each try.
+        if late && !given_up && !dropped {
             cell.forget();
         }
         let attempts = cell.attempts.load(Ordering::Relaxed);
         // One deadline per logical call, however often a layer outside runs it.
-        let deadline = kept.filter(|_| attempts > 0).unwrap_or(deadline);
-        *kept = Some(deadline);
-        drop(kept);
+        let deadline = times.deadline.filter(|_| attempts > 0).unwrap_or(deadline);
+        times.deadline = Some(deadline);
+        drop(times);
         cell.running.store(true, Ordering::Release);
-        let conflict =
-            (given_up || attempts >= max_attempts).then(|| RetryConflict::new(ConflictKind::Reentry));
+        // An ordinary failure that was handed on may be sent again by a layer outside: to refuse that would destroy the
+        // response that the layer falls back on. It is sent once, since the attempts of earlier runs count.
+        let reentered = given_up || (dropped && (late || attempts >= max_attempts));
+        let conflict = reentered.then(|| RetryConflict::new(ConflictKind::Reentry));
         Entered { run, report, deadline, attempts, conflict }
     }
 
@@ -135,7 +161,13 @@ impl Run {
 
     /// An attempt is on its way; until it ends well it counts, even if it is dropped.
     pub(crate) fn attempt_started(&self) {
+        self.cell().unfinished.store(true, Ordering::Relaxed);
         self.count(|attempts| attempts.saturating_add(1));
+    }
+
+    /// The run has come to its end, whatever it is; a run that is dropped does not get here.
+    pub(crate) fn ended(&self) {
+        self.cell().unfinished.store(false, Ordering::Relaxed);
     }
 
     /// The attempt ended in something that nobody retries for want of capacity.
@@ -161,6 +193,10 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.cell().running.store(false, Ordering::Release);
+        let cell = self.cell();
+        if cell.unfinished.load(Ordering::Relaxed) {
+            cell.times().dropped = Some(clock::now());
+        }
+        cell.running.store(false, Ordering::Release);
     }
 }

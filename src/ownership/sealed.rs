@@ -10,6 +10,7 @@ use reqwest::{Body, Request};
 use reqwest_middleware::Error;
 
 use super::{ConflictKind, RetryConflict, Run};
+use crate::error_chain;
 use crate::observe::CallReport;
 
 /// Makes `request` one that cannot be copied: `try_clone()` returns `None`.
@@ -38,24 +39,28 @@ pub(crate) struct Seal {
 struct Touched(CallReport);
 
 impl Seal {
-    /// Adds the conflict to an error of a layer that wanted a copy before anything was sent.
-    pub(crate) fn explain(&self, error: Error) -> (Error, Option<RetryConflict>) {
-        match error {
-            Error::Middleware(error)
-                if !self.touched.0.cell().touched.load(Ordering::Relaxed) && wants_a_copy(&error) =>
-            {
-                let conflict = RetryConflict::new(ConflictKind::CopiedAttempt);
-                (Error::Middleware(error.context(conflict.clone())), Some(conflict))
-            }
-            other => (other, None),
-        }
+    /// Whether the request has come as far as the client.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.touched.0.cell().touched.load(Ordering::Relaxed)
     }
-}
 
-/// reqwest-retry says so in prose only. A wrong guess changes nothing but the text of an error that is one anyway.
-fn wants_a_copy(error: &impl std::fmt::Display) -> bool {
-    let text = error.to_string();
-    ["cloneable", "clonable", "try_clone"].iter().any(|word| text.contains(word))
+    /// Adds the conflict to an error of a layer that wanted a copy before anything was sent; `any_arrived` says whether a
+    /// sealed request has ever come through the layers inside.
+    ///
+    /// A layer that copies every request, as reqwest-retry does, has never let a sealed one through. It gives up with a bare
+    /// message. Layers that fail for reasons of their own, such as a token that could not be had, have an error type, or
+    /// have let other requests through.
+    pub(crate) fn explain(&self, error: Error, any_arrived: bool) -> (Error, Option<RetryConflict>) {
+        let bare = match &error {
+            Error::Middleware(error) => error.is::<String>() || error.is::<&'static str>(),
+            Error::Reqwest(_) => false,
+        };
+        if any_arrived || self.has_arrived() || !bare {
+            return (error, None);
+        }
+        let conflict = RetryConflict::new(ConflictKind::CopiedAttempt);
+        (error_chain::attach(error, conflict.clone()), Some(conflict))
+    }
 }
 
 struct SealedBody {

@@ -28,18 +28,24 @@ const NO_BACKOFF: Duration = Duration::from_millis(50);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 3600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Checks at start-up that nothing in `client` but the admission layer retries.
+const FAILURE: &[u8] =
+    b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// Checks at start-up that nothing in `client` but the admission layer repeats refused calls.
 ///
 /// Sends one request through the whole stack to a listener of its own on the loopback interface, which
-/// answers 429, and counts arrivals for at most five seconds; a client without another retrying layer is done in
-/// milliseconds. There is no other traffic (but a client with a proxy for plain `http` sends the request there: the
-/// verdict is then [`SoleOwnerVerdict::Inconclusive`]), and no effect on budgets, cool-downs or the gate.
+/// answers 429, and counts arrivals for at most five seconds. If there is only one, the same is done with a 500, which a
+/// retry layer outside repeats by rules of its own: [`failure_arrivals`](SoleOwnerReport::failure_arrivals). A client
+/// without another retrying layer is done in milliseconds. There is no other traffic (but a client with a proxy for plain
+/// `http` sends the request there: the verdict is then [`SoleOwnerVerdict::Inconclusive`]), and no effect on budgets,
+/// cool-downs or the gate.
 ///
-/// A loop around the client, such as that of an SDK, is not part of the client and not seen.
+/// A loop around the client, such as that of an SDK, is not part of the client and not seen. Nor is a time limit for each
+/// try: the listener answers at once.
 ///
 /// # Errors
 ///
-/// An I/O error where the listener cannot be opened.
+/// An I/O error if a listener cannot be opened.
 ///
 /// # Cancel safety
 ///
@@ -56,32 +62,64 @@ const REFUSAL: &[u8] =
 /// # }
 /// ```
 pub async fn verify_sole_owner(client: &ClientWithMiddleware) -> io::Result<SoleOwnerReport> {
-    let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
-    let url = format!("http://{}/", listener.local_addr()?);
-    let probe = Probe::default();
-    let report = CallReport::new();
-    let arrivals = Mutex::new(Vec::new());
-    let outcome = {
-        let mut server = pin!(count(&listener, &arrivals));
-        let mut call =
-            pin!(client.get(url).with_extension(probe.clone()).with_extension(report.clone()).send());
-        // The server is polled by this very future: no task is left behind whatever happens to it.
-        let both = poll_fn(|context| {
-            let _: Poll<()> = server.as_mut().poll(context);
-            call.as_mut().poll(context)
-        });
-        let outcome = clock::until(after(WATCH), both).await;
-        let _ = clock::until(after(LINGER), server).await;
-        outcome
-    };
-    let arrivals = arrivals.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // The signal may be wrapped by a layer outside, or a layer inside may have kept it to itself.
-    let signalled = outcome.as_ref().and_then(RetryConflict::of).cloned();
-    let verdict = match signalled.or_else(|| report.conflicts().into_iter().find(is_of_the_stack)) {
-        Some(conflict) => SoleOwnerVerdict::Conflict(conflict),
-        None => judge(&arrivals, &probe),
-    };
-    Ok(SoleOwnerReport { arrivals: u32::try_from(arrivals.len()).unwrap_or(u32::MAX), verdict })
+    let refused = Observed::of(client, REFUSAL).await?;
+    let mut report =
+        SoleOwnerReport { arrivals: refused.count(), failure_arrivals: None, verdict: refused.verdict() };
+    if report.is_sole_owner() {
+        let failed = Observed::of(client, FAILURE).await?;
+        report.failure_arrivals = Some(failed.count());
+        if let Some(conflict) = failed.conflict {
+            report.verdict = SoleOwnerVerdict::Conflict(conflict);
+        }
+    }
+    Ok(report)
+}
+
+/// What the listener and the stack saw of one call.
+struct Observed {
+    arrivals: Vec<Instant>,
+    probe: Probe,
+    conflict: Option<RetryConflict>,
+}
+
+impl Observed {
+    /// Sends a request through `client`; every request that arrives is answered with `answer`.
+    async fn of(client: &ClientWithMiddleware, answer: &'static [u8]) -> io::Result<Self> {
+        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+        let url = format!("http://{}/", listener.local_addr()?);
+        let probe = Probe::default();
+        let report = CallReport::new();
+        let arrivals = Mutex::new(Vec::new());
+        let outcome = {
+            let mut server = pin!(serve(&listener, answer, &arrivals));
+            let mut call =
+                pin!(client.get(url).with_extension(probe.clone()).with_extension(report.clone()).send());
+            // The server is polled by this very future: no task is left behind whatever happens to it.
+            let both = poll_fn(|context| {
+                let _: Poll<()> = server.as_mut().poll(context);
+                call.as_mut().poll(context)
+            });
+            let outcome = clock::until(after(WATCH), both).await;
+            let _ = clock::until(after(LINGER), server).await;
+            outcome
+        };
+        let arrivals = arrivals.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // The signal may be wrapped by a layer outside, or a layer inside may have kept it to itself.
+        let signalled = outcome.as_ref().and_then(RetryConflict::of).cloned();
+        let conflict = signalled.or_else(|| report.conflicts().into_iter().find(is_of_the_stack));
+        Ok(Self { arrivals, probe, conflict })
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.arrivals.len()).unwrap_or(u32::MAX)
+    }
+
+    fn verdict(&self) -> SoleOwnerVerdict {
+        match &self.conflict {
+            Some(conflict) => SoleOwnerVerdict::Conflict(conflict.clone()),
+            None => judge(&self.arrivals, &self.probe),
+        }
+    }
 }
 
 fn after(wait: Duration) -> Instant {
@@ -93,14 +131,14 @@ const fn is_of_the_stack(conflict: &RetryConflict) -> bool {
     !matches!(conflict.kind(), ConflictKind::AnnouncedRepeat | ConflictKind::ProxyRepeat)
 }
 
-/// Answers every request with a refusal, and notes when it came.
-async fn count(listener: &TcpListener, arrivals: &Mutex<Vec<Instant>>) {
+/// Answers every request with `answer`, and notes when it came.
+async fn serve(listener: &TcpListener, answer: &[u8], arrivals: &Mutex<Vec<Instant>>) {
     // All at once, since a client may open a connection that it does not use after all.
     let mut open: Vec<Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>>> = Vec::new();
     poll_fn(|context| {
         while let Poll::Ready(accepted) = listener.poll_accept(context) {
             let Ok((stream, _)) = accepted else { return Poll::Ready(()) };
-            open.push(Box::pin(refuse(stream, arrivals)));
+            open.push(Box::pin(respond(stream, answer, arrivals)));
         }
         open.retain_mut(|connection| connection.as_mut().poll(context).is_pending());
         Poll::Pending
@@ -108,7 +146,7 @@ async fn count(listener: &TcpListener, arrivals: &Mutex<Vec<Instant>>) {
     .await;
 }
 
-async fn refuse(mut stream: TcpStream, arrivals: &Mutex<Vec<Instant>>) -> io::Result<()> {
+async fn respond(mut stream: TcpStream, answer: &[u8], arrivals: &Mutex<Vec<Instant>>) -> io::Result<()> {
     let mut head = Vec::with_capacity(1024);
     while !head.windows(4).any(|window| window == b"\r\n\r\n") {
         // A client that wants to speak HTTP/2 or TLS sends something else; a bound keeps that short.
@@ -117,7 +155,7 @@ async fn refuse(mut stream: TcpStream, arrivals: &Mutex<Vec<Instant>>) -> io::Re
         }
     }
     arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(clock::now());
-    stream.write_all(REFUSAL).await?;
+    stream.write_all(answer).await?;
     stream.shutdown().await
 }
 
@@ -158,21 +196,25 @@ impl Probe {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SoleOwnerReport {
-    /// How many requests reached the wire for one call.
+    /// How many requests reached the wire for one call that was refused with a 429.
     pub arrivals: u32,
+    /// How many reached it for one call that failed with a 500, `None` if that was not tried. More than 1 means that another
+    /// layer repeats failures: the admission layer repeats none during the check. A layer outside may; its sends come on top
+    /// of ours, they do not multiply them.
+    pub failure_arrivals: Option<u32>,
     /// The likely cause.
     pub verdict: SoleOwnerVerdict,
 }
 
 impl SoleOwnerReport {
-    /// Whether exactly one request was sent, by the admission layer.
+    /// Whether nothing but the admission layer repeats refused calls.
     #[must_use]
     pub fn is_sole_owner(&self) -> bool {
         self.verdict == SoleOwnerVerdict::SoleOwner
     }
 }
 
-/// Who retries, as far as the wire shows.
+/// Who repeats refused calls, as far as the wire shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SoleOwnerVerdict {

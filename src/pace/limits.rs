@@ -15,8 +15,9 @@ use crate::units::QuotaUnit;
 ///
 /// A limit per minute is a token bucket that holds one minute's worth and refills continuously, as OpenAI, Anthropic
 /// and Azure describe theirs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+///
+/// A limit of 0 is refused: by [`validate`](Self::validate), by whatever takes limits, and when limits are read by serde.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Limits {
     requests_per_minute: Option<u64>,
     tokens_per_minute: Option<u64>,
@@ -25,9 +26,41 @@ pub struct Limits {
     concurrency: Option<u32>,
 }
 
-/// A configured limit that no call could ever satisfy.
+/// [`Limits`] as they are written, before they are checked.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    requests_per_minute: Option<u64>,
+    tokens_per_minute: Option<u64>,
+    input_tokens_per_minute: Option<u64>,
+    output_tokens_per_minute: Option<u64>,
+    concurrency: Option<u32>,
+}
+
+impl<'de> Deserialize<'de> for Limits {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Written {
+            requests_per_minute,
+            tokens_per_minute,
+            input_tokens_per_minute,
+            output_tokens_per_minute,
+            concurrency,
+        } = Written::deserialize(deserializer)?;
+        let limits = Self {
+            requests_per_minute,
+            tokens_per_minute,
+            input_tokens_per_minute,
+            output_tokens_per_minute,
+            concurrency,
+        };
+        limits.validate().map_err(serde::de::Error::custom)?;
+        Ok(limits)
+    }
+}
+
+/// A configured limit, or size of the gate, that no call could ever satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the limit `{limit}` is 0; leave a limit out where there is none")]
+#[error("{limit} is 0, allowed is 1 or more")]
 #[non_exhaustive]
 pub struct InvalidLimits {
     /// The name of the limit.

@@ -13,7 +13,7 @@ fn durations_are_written_as_a_person_writes_them() {
     }
     assert_eq!(serde_json::from_str::<AdmissionPolicy>(&text).unwrap(), AdmissionPolicy::default());
     let partial = r#"{"jitter":{"proportional":{"share":0.1}},"backoff":{"base":"500ms"}}"#;
-    for text in ["{}", partial] {
+    for text in ["{}", partial, r#"{"jitter":"proportional"}"#, r#"{"jitter":{"proportional":{}}}"#] {
         assert_eq!(serde_json::from_str::<AdmissionPolicy>(text).unwrap(), AdmissionPolicy::default());
     }
 }
@@ -70,6 +70,13 @@ fn every_bad_value_names_its_field_its_value_and_the_range() {
         (r#"{"retries":3}"#, "unknown field `retries`"),
         (r#"{"backoff":{"bass":"1s"}}"#, "unknown field `bass`"),
         (r#"{"on_spill":"panic"}"#, "unknown variant"),
+        (r#"{"jitter":"sideways"}"#, "unknown variant `sideways`"),
+        (r#"{"jitter":{"sideways":{}}}"#, "unknown variant `sideways`"),
+        (r#"{"jitter":"uniform"}"#, "jitter.uniform.up_to is missing"),
+        (r#"{"jitter":{"uniform":{}}}"#, "missing field `up_to`"),
+        (r#"{"jitter":{"proportional":{"chair":1}}}"#, "unknown field `chair`"),
+        (r#"{"jitter":{"proportional":{"share":2}}}"#, "jitter.proportional.share is 2, allowed is 0 to 1"),
+        (r#"{"jitter":7}"#, "the name of a jitter"),
     ] {
         let error = serde_json::from_str::<AdmissionPolicy>(json).unwrap_err().to_string();
         assert!(error.contains(expected), "{json}: {error}");

@@ -2,10 +2,12 @@
 
 /// A deployment that cannot be routed to. Says which and why, nothing of its URL or credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("deployment {deployment:?}: {problem}")]
+#[error("deployment {deployment:?}: {problem}{}", .value.as_ref().map(|value| format!("; it is {value}")).unwrap_or_default())]
 pub struct RouteError {
     pub(crate) deployment: String,
     pub(crate) problem: RouteProblem,
+    /// The value that is out of its range, unless the problem says it.
+    pub(crate) value: Option<String>,
 }
 
 impl RouteError {
@@ -42,13 +44,13 @@ pub enum RouteProblem {
     #[error("its credential has a name or value that no header can carry")]
     Credential,
     /// The weight is 0.
-    #[error("its weight is 0")]
+    #[error("weight is 0, allowed is 1 to 4294967295")]
     Weight,
     /// Some deployments have a weight and others have none.
     #[error("some deployments have a weight and others have none")]
     MixedWeights,
     /// The share of the budget is not above 0 and at most 1.
-    #[error("its share of the budget is not above 0 and at most 1")]
+    #[error("budget_share is out of its range, allowed is above 0 and at most 1")]
     BudgetShare,
     /// The deployment is the primary, so a spilled call would go in a circle.
     #[error("it is the primary itself, so that a spilled call would go in a circle")]
@@ -57,7 +59,7 @@ pub enum RouteProblem {
     #[error("another deployment leads to the same place, so that a spilled call would go in a circle")]
     SamePlace,
     /// There are more than 64 deployments.
-    #[error("there are more than 64 deployments")]
+    #[error("it is one too many, allowed are 1 to 64 deployments")]
     TooMany,
     /// A primary or a router is given but no deployment to spill to.
     #[error("no deployment is given to spill to")]

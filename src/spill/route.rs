@@ -197,7 +197,7 @@ impl Deployment {
 
     /// Checks every setting.
     pub(crate) fn check(self) -> Result<Target, RouteError> {
-        let fault = |problem| RouteError { deployment: self.name.clone(), problem };
+        let fault = |problem| RouteError { deployment: self.name.clone(), problem, value: None };
         if self.name.is_empty() || self.name == super::PRIMARY {
             return Err(fault(RouteProblem::Name));
         }
@@ -207,7 +207,8 @@ impl Deployment {
             return Err(fault(RouteProblem::Weight));
         }
         if !(self.budget_share > 0.0 && self.budget_share <= 1.0) {
-            return Err(fault(RouteProblem::BudgetShare));
+            let value = Some(self.budget_share.to_string());
+            return Err(RouteError { value, ..fault(RouteProblem::BudgetShare) });
         }
         let remove_headers: Result<Vec<_>, _> =
             self.remove_headers.iter().map(HeaderName::try_from).collect();

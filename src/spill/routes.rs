@@ -28,7 +28,7 @@ const MOST: usize = 64;
 
 impl RouteSettings {
     pub(crate) fn build(self) -> Result<Option<Arc<Routes>>, RouteError> {
-        let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem };
+        let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem, value: None };
         if self.deployments.is_empty() {
             let asked = self.primary.is_some() || self.router.is_some();
             return if asked { Err(fault(PRIMARY, RouteProblem::NoDeployment)) } else { Ok(None) };

@@ -113,10 +113,7 @@ impl SpillOver {
         self
     }
 
-    /// The signal in the outcome of `send()`, if the call was spilled over.
-    ///
-    /// A layer outside of this middleware that wraps errors in a type of its own (reqwest-retry does) hides the
-    /// signal; a [`CallReport`](crate::CallReport) that the caller passed in still has it.
+    /// The signal in the outcome of `send()`, if the call was spilled over; errors are searched as by [`find`](Self::find).
     #[must_use]
     pub fn of(outcome: &Result<Response, reqwest_middleware::Error>) -> Option<&Self> {
         match outcome {
@@ -125,8 +122,13 @@ impl SpillOver {
         }
     }
 
-    /// The signal in `error` or its causes, for errors that have been boxed or wrapped on their way, as by an SDK that
-    /// is built on a client with this middleware.
+    /// The signal in `error` or its causes, for errors that have been boxed or wrapped on their way, as by a layer outside or
+    /// by an SDK that is built on a client with this middleware.
+    ///
+    /// It sees through every error that names its cause by [`source`](std::error::Error::source), also if it shows that
+    /// cause's causes in its place (`#[error(transparent)]`, as reqwest-retry and async-openai do), through `Box`, `Arc` and
+    /// [`std::io::Error`]. It cannot see through an error that keeps only the text of its cause, or names none: a
+    /// [`CallReport`](crate::CallReport) that the caller passed in with the call has the signal even then.
     ///
     /// ```
     /// use reqwest_admission::SpillOver;

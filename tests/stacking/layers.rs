@@ -153,6 +153,92 @@ impl Middleware for Signer {
     }
 }
 
+/// Sends requests of its own, made of method, URL and headers of the one that it was given: up to three, until one is
+/// answered with a success.
+pub(crate) struct BuildsAnew {
+    /// Goes on to the next layer with these extensions: those it was given, or new ones.
+    pub(crate) new_extensions: bool,
+    /// Sends by this client instead.
+    pub(crate) client: Option<reqwest::Client>,
+}
+
+impl BuildsAnew {
+    pub(crate) const SENDS: usize = 3;
+
+    pub(crate) fn in_the_stack() -> Self {
+        Self { new_extensions: false, client: None }
+    }
+}
+
+#[async_trait]
+impl Middleware for BuildsAnew {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let mut sends = 0;
+        loop {
+            let mut anew = Request::new(request.method().clone(), request.url().clone());
+            *anew.headers_mut() = request.headers().clone();
+            let outcome = match &self.client {
+                Some(client) => client.execute(anew).await.map_err(Error::from),
+                None if self.new_extensions => next.clone().run(anew, &mut Extensions::new()).await,
+                None => next.clone().run(anew, extensions).await,
+            };
+            sends += 1;
+            match outcome {
+                Ok(response) if !response.status().is_success() && sends < Self::SENDS => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// Drops a try that takes longer than this and sends another, until two minutes are over.
+pub(crate) struct TimeLimit {
+    pub(crate) each: Duration,
+    /// Each try has a copy of the extensions.
+    pub(crate) copies: bool,
+    /// The requests of the tries are made of method, URL and headers.
+    pub(crate) anew: bool,
+}
+
+#[async_trait]
+impl Middleware for TimeLimit {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let end = tokio::time::Instant::now() + Duration::from_secs(118);
+        loop {
+            let again = if self.anew {
+                let mut anew = Request::new(request.method().clone(), request.url().clone());
+                *anew.headers_mut() = request.headers().clone();
+                anew
+            } else {
+                copy(&request)?
+            };
+            let mut copied = extensions.clone();
+            let seen = if self.copies { &mut copied } else { &mut *extensions };
+            let outcome = tokio::time::timeout(self.each, next.clone().run(again, seen)).await;
+            match outcome {
+                Ok(outcome) if outcome.is_ok() => return outcome,
+                Ok(outcome) if tokio::time::Instant::now() >= end => return outcome,
+                Err(_) if tokio::time::Instant::now() >= end => {
+                    return Err(Error::middleware(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+                }
+                // A second between tries that fail at once.
+                Ok(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
 /// Hands each run a new, empty map of extensions.
 pub(crate) struct FreshMapTwice;
 
