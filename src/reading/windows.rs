@@ -4,6 +4,8 @@ mod field;
 mod summary;
 mod window;
 
+use std::time::Duration;
+
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
 
@@ -185,6 +187,15 @@ impl Windows<'_> {
             }
         }
         all_spent
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The longest reset of all, spent or not.
+    pub(super) fn longest_reset(&self, rules: &Rules, clock: &Clock<'_>) -> Option<Duration> {
+        self.0.iter().filter_map(|window| Some(window.reset(rules, clock)?.0.wait)).max()
     }
 
     /// What is spent, whatever the response's status.

@@ -243,6 +243,9 @@ impl Walk<'_> {
     }
 
     pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
+        if let Some(heard) = &mut self.heard {
+            heard.push(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        }
         let better = self.found.advice.as_ref().is_none_or(|known| {
             // Zero milliseconds beside positive seconds are a truncation, as with the headers.
             let zero_millis = |rank, advice: &Advice| rank == Rank::RetryAfterMillis && advice.wait.is_zero();
