@@ -594,25 +594,15 @@ fn recorded_servers_are_read() {
     assert_eq!(count, 63);
 }
 
-/// README, "Your own gateway".
-const GATEWAY: &str = r#"
-name = "my-gateway"
-hosts = ["gateway.example.com"]
-refusal_statuses = [402, 452]
-refusal_codes_in_success = ["E_BUSY"]
-wait_headers = [["X-Backoff", "milliseconds"]]
-wait_members = [["data.pause", "minutes"]]
-final_codes = ["plan_used_up"]
-passing_phrases = ["short burst"]
-units_by_code = [["E_TOKENS", "tokens"]]
-counted_by = "model"
-utc_offset = "+08:00"
-backoff_floor_seconds = 10
-"#;
+/// The profile of the README's "Your own gateway".
+fn gateway() -> &'static str {
+    let section = include_str!("../README.md").split_once("## Your own gateway").unwrap().1;
+    section.split_once("```toml").unwrap().1.split_once("```").unwrap().0
+}
 
 #[test]
 fn a_users_profile_says_the_same_from_a_file_and_from_the_builder() {
-    let file: Profile = toml::from_str(GATEWAY).unwrap();
+    let file: Profile = toml::from_str(gateway()).unwrap();
     let built = Profile::builder("my-gateway")
         .host("gateway.example.com")
         .refusal_status(402)

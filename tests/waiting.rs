@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest_admission::decision::Decision;
 use reqwest_admission::policy::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy};
+use reqwest_admission::reading::Profile;
 use reqwest_admission::{
     Admission, AdmissionBuilder, AdmissionPolicy, CallReport, LatencyBudget, Reason, SpillOver,
 };
@@ -308,4 +309,28 @@ async fn a_spill_over_remembers_that_an_earlier_attempt_may_have_been_processed(
         let spill = SpillOver::of(&outcome).unwrap();
         assert_eq!((spill.attempts(), spill.possibly_processed()), (2, possibly), "{status}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_inside_of_a_200_is_waited_out_where_a_profile_says_so() {
+    let throttled = r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":752,
+        "throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":2,"restoreRate":50}}}}"#;
+    let json =
+        |body: &str| Answer::status(200).header("content-type", "application/json").body(body.to_owned());
+    let shop = Profile::builder("my-shop").host("api.example").refusal_code_in_success("THROTTLED");
+    let shop = shop.build().unwrap();
+    let other = Profile::builder("other").host("other.example").refusal_code_in_success("THROTTLED");
+    let other = other.build().unwrap();
+
+    let origin = Origin::in_order([json(throttled), json(r#"{"data":5}"#)]);
+    let client = origin.behind(exact().profiles([other.clone(), shop]).build().unwrap());
+    let start = Instant::now();
+    let response = client.post(URL).body("{}").send().await.unwrap();
+    assert_eq!(response.text().await.unwrap(), r#"{"data":5}"#, "the success comes whole");
+    assert_eq!(origin.times(start), [ms(0), ms(15_000)]);
+
+    let origin = Origin::in_order([json(throttled)]);
+    let client = origin.behind(exact().profiles([other]).build().unwrap());
+    let response = client.post(URL).body("{}").send().await.unwrap();
+    assert_eq!(response.text().await.unwrap(), throttled, "nobody says so of this host");
 }

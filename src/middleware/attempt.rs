@@ -101,11 +101,13 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged.
+    /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged; `refused` if the body of
+    /// a success says that it is none.
     #[inline]
     pub(super) fn came_back(
         &mut self,
         outcome: Option<Result<Response>>,
+        refused: bool,
         armed: Armed,
     ) -> ControlFlow<Response, Sent> {
         if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
@@ -113,7 +115,9 @@ impl LogicalCall<'_> {
         }
         let error = match outcome {
             None => return ControlFlow::Continue(Sent::CutOff),
-            Some(Ok(response)) if !is_error(response.status()) => return ControlFlow::Break(response),
+            Some(Ok(response)) if !refused && !is_error(response.status()) => {
+                return ControlFlow::Break(response);
+            }
             Some(Ok(response)) => {
                 self.note_proxy(proxy_attempts(response.headers()));
                 if invites_retry(response.status()) && armed.was_replaced(&response) {

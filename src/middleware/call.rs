@@ -147,7 +147,14 @@ impl<'a> LogicalCall<'a> {
                 Some(deadline) => clock::until(deadline, attempt).await,
                 None => Some(attempt.await),
             };
-            let sent = match self.came_back(outcome, armed) {
+            let (outcome, refused) = match outcome {
+                Some(Ok(response)) if self.may_refuse_inside() && response.status().is_success() => {
+                    let (response, refused) = Box::pin(self.look_inside(response, clock::now())).await;
+                    (Some(Ok(response)), refused)
+                }
+                outcome => (outcome, false),
+            };
+            let sent = match self.came_back(outcome, refused, armed) {
                 ControlFlow::Break(response) => {
                     let ledger = self.succeeded(&response, permit);
                     return Ok(self.finish(response, ledger));

@@ -29,6 +29,27 @@ impl LogicalCall<'_> {
         Sent::Read(Box::new((peeked, reading)))
     }
 
+    /// Looks into the body of a success of a server that refuses so. Whether it is a refusal; the response is whole again.
+    pub(super) async fn look_inside(&self, response: Response, at: Instant) -> (Response, bool) {
+        let profile = self.profile_of(&response);
+        let status = response.status();
+        if !profile.inspects_body(status, response.headers()) {
+            return (response, false);
+        }
+        let patience = at.checked_add(self.policy().body_read_timeout()).unwrap_or(at);
+        let patience = self.cut_off.map_or(patience, |end| patience.min(end));
+        let peeked = Peeked::read(response, MAX_BODY, patience).await;
+        let headers = &peeked.head().headers;
+        let reading =
+            Reading::with_profile(&profile, status, headers, Some(peeked.text()), clock::wall_clock());
+        (peeked.into_response(), reading.is_throttled())
+    }
+
+    /// Whether the one that answers may refuse inside of a success, as its profile says; hardly any does.
+    pub(super) fn may_refuse_inside(&self) -> bool {
+        self.target().map_or(self.shared.refuses_inside, |target| target.profile.refuses_inside())
+    }
+
     /// Reads a success, where somebody learns from it.
     #[inline]
     pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
