@@ -42,7 +42,7 @@ pub(crate) fn find<'a, T: Error + Send + Sync + 'static>(error: &'a (dyn Error +
         }
         next = match error.downcast_ref::<std::io::Error>() {
             // Its own `source` leaves out the very error that it was made of.
-            Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+            Some(error) => error.get_ref().map(|inner| -> &(dyn Error + 'static) { inner }),
             None => error.source(),
         };
     }

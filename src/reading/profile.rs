@@ -3,6 +3,7 @@
 
 mod builder;
 mod rules;
+mod validate;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
