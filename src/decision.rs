@@ -75,7 +75,8 @@ pub enum Outcome<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No connection came about, so nothing was sent: may be repeated for any method.
+    /// No connection came about, so nothing was sent: may be repeated for any method. One that no repeat can mend, such as
+    /// that of a certificate or a scheme, is [`Permanent`](Self::Permanent).
     Connect,
     /// The connection was lost or the attempt timed out: the server may have processed the request.
     Unknown,

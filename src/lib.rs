@@ -112,6 +112,7 @@ pub mod policy;
 pub mod reading;
 mod scope;
 pub mod spill;
+mod unharmed;
 pub mod units;
 mod usage;
 pub mod who_retries;

@@ -1,32 +1,32 @@
 //! [`Admission`], the middleware: send, read, decide, then wait or return.
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use tracing::Instrument as _;
 
 use crate::budget::RetryBudget;
-use crate::clock::{self, Chance};
+use crate::clock::Chance;
+use crate::error_chain;
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::{self, CallReport, Observer};
 use crate::ownership::RetryConflict;
-use crate::policy::AdmissionPolicy;
+use crate::policy::{AdmissionPolicy, RetryOwnership};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
 use crate::spill::Routes;
 
+mod acquire;
 mod attempt;
 mod builder;
 mod call;
 mod entry;
-mod kept;
+mod finish;
 mod legs;
-mod outcome;
-mod passage;
 mod read;
 mod replay;
 mod routing;
@@ -114,34 +114,23 @@ impl Default for Admission {
     }
 }
 
-/// By hand what `async_trait` makes, but that it would keep two places for the request in the future of every call.
+#[async_trait]
 impl Middleware for Admission {
-    fn handle<'a, 'b, 'c, 'f>(
-        &'a self,
-        mut request: Request,
-        extensions: &'b mut Extensions,
-        next: Next<'c>,
-    ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'f>>
-    where
-        'a: 'f,
-        'b: 'f,
-        'c: 'f,
-        Self: 'f,
-    {
-        Box::pin(async move {
-            let now = clock::now();
-            let mut call = LogicalCall::begin(&self.0, &mut request, extensions, now)?;
-            // Boxed, so that a call that nobody looks at has no larger a future for it.
-            let outcome = match call.span.as_deref().cloned() {
-                Some(span) => Box::pin(call.run(&mut request, extensions, &next, now).instrument(span)).await,
-                None => call.run(&mut request, extensions, &next, now).await,
-            };
-            call.run.ended();
-            if outcome.is_err() {
-                call.report.leave_in(extensions);
-            }
-            outcome
-        })
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let mut request = Box::new(request);
+        let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
+        let span = call.span.clone();
+        let outcome = call.run(request, extensions, &next).instrument(span).await;
+        call.run.ended();
+        if outcome.is_err() {
+            call.report.leave_in(extensions);
+        }
+        outcome
     }
 }
 
@@ -164,6 +153,26 @@ impl Shared {
 
     fn next_call(&self) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells of other layers that retry, and refuses the call if one is in the way.
+    fn own(
+        &self,
+        announced: Option<RetryConflict>,
+        conflict: Option<RetryConflict>,
+        report: &CallReport,
+        extensions: &mut Extensions,
+    ) -> Result<()> {
+        for conflict in announced.into_iter().chain(conflict.clone()) {
+            self.conflict(conflict, report);
+        }
+        match conflict {
+            Some(conflict) if self.policy.retry_ownership() == RetryOwnership::Enforce => {
+                report.leave_in(extensions);
+                Err(error_chain::raise(conflict))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn conflict(&self, conflict: RetryConflict, report: &CallReport) {

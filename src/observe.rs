@@ -5,6 +5,7 @@
 //! | `admission call` | span, one per logical call | `method`, `host`, `attempts`, `decision`, `reason` |
 //! | `retry conflict` | event, one per conflict | `kind`, `layer`, `count` |
 //! | `admission decision` | event, one per decision | `decision`, `reason`, `attempt`, `status`, `raw_wait_ms`, `wait_ms`, `source`, `request_id`, `failure` |
+//! | `admission wait` | event, one per wait that ended | `attempt`, `planned_wait_ms`, `waited_ms` |
 //! | `call routed` | event, one per leg on another deployment | `from`, `to`, `reason` |
 //! | `native spill-over` | event, one per call that the service spilled over by itself | |
 //! | `reqwest_admission_decisions_total` | counter, feature `metrics` | `decision`, `reason` |
@@ -15,11 +16,13 @@
 //! | `reqwest_admission_routed_total` | counter, feature `metrics` | `to`, `reason` |
 //! | `reqwest_admission_native_spill_overs_total` | counter, feature `metrics` | |
 //!
-//! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, a spill-over `WARN`; the span is
-//! `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
+//! A decision tells the wait as planned; the gate may add to it. `admission wait` and the histogram
+//! `reqwest_admission_wait_seconds` have what was really waited, from the receipt of the refusal to the next send.
+//!
+//! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, its end `DEBUG`, a spill-over
+//! `WARN`; the span is `INFO`. These names are part of the API. No field holds a path, query, header value (but for the request id, bounded and
 //! printable), body or credential.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,12 +33,14 @@ use tracing::{Level, Span};
 
 use crate::decision::{Decision, Failure, Reason};
 use crate::ownership::RetryConflict;
-use crate::reading::HintSource;
+use crate::reading::{Hint, HintSource};
+use crate::unharmed::unharmed;
 
 #[cfg(feature = "metrics")]
 mod metrics;
 mod report;
 
+pub use crate::body::LastResponse;
 pub(crate) use report::WeakReport;
 pub use report::{AttemptReport, CallReport};
 
@@ -59,6 +64,11 @@ pub trait Observer: Send + Sync {
     /// A decision was made.
     fn decided(&self, event: &DecisionEvent<'_>);
 
+    /// A wait of the call with this [number](DecisionEvent::call) is over: as it was planned, and as long as it really was.
+    fn waited(&self, call: u64, planned: Duration, waited: Duration) {
+        let _ = (call, planned, waited);
+    }
+
     /// Another layer that retries showed itself.
     fn conflicted(&self, conflict: &RetryConflict) {
         let _ = conflict;
@@ -72,7 +82,7 @@ impl<F: Fn(&DecisionEvent<'_>) + Send + Sync> Observer for F {
 }
 
 /// One decision, as events and observers see it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct DecisionEvent<'a> {
     /// Which call of this admission layer the decision is about: the same number for all decisions of one call.
@@ -91,7 +101,7 @@ pub struct DecisionEvent<'a> {
     pub failure: Option<Failure>,
     /// The wait before margin and jitter.
     pub raw_wait: Option<Duration>,
-    /// The wait as it will be.
+    /// The wait as planned, with margin and jitter. The gate may add to it; see [`Observer::waited`].
     pub wait: Option<Duration>,
     /// The field that the advice was read from.
     pub source: Option<&'a HintSource>,
@@ -99,9 +109,35 @@ pub struct DecisionEvent<'a> {
     pub request_id: Option<&'a str>,
 }
 
-/// Whether anybody would hear of an admission: it is not put together for nobody.
-pub(crate) fn is_heard(observer: Option<&Arc<dyn Observer>>) -> bool {
-    cfg!(feature = "metrics") || observer.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
+impl<'a> DecisionEvent<'a> {
+    /// What an attempt's report says, for those who look on.
+    pub(crate) fn of(report: &'a AttemptReport) -> Self {
+        let advised = report.hint.as_ref();
+        let (reason, raw_wait) = match &report.decision {
+            Decision::Admit => (None, advised.map(Hint::wait)),
+            Decision::Wait { wait, .. } => (None, Some(*wait)),
+            Decision::SpillOver(reason) => (Some(*reason), advised.map(Hint::wait)),
+        };
+        Self {
+            decision: name(&report.decision),
+            reason,
+            status: report.status,
+            failure: report.failure,
+            raw_wait,
+            wait: report.wait,
+            source: advised.map(Hint::source),
+            request_id: report.request_id.as_deref(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Whether anybody would hear of a decision. An admission is not put together for nobody.
+pub(crate) fn is_heard(decision: &Decision, observer: Option<&Arc<dyn Observer>>) -> bool {
+    !matches!(decision, Decision::Admit)
+        || cfg!(feature = "metrics")
+        || observer.is_some()
+        || tracing::enabled!(target: TARGET, Level::DEBUG)
 }
 
 /// Tells tracing, the metrics and the observer about a decision.
@@ -133,7 +169,30 @@ pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer
     }
     if let Some(observer) = observer {
         // The call belongs to the caller; a fault in what looks on must not end it.
-        let _ = catch_unwind(AssertUnwindSafe(|| observer.decided(event)));
+        let _ = unharmed(|| observer.decided(event));
+    }
+}
+
+/// Tells tracing, the metrics and the observer about the end of a wait.
+pub(crate) fn waited(
+    call: u64,
+    attempt: u32,
+    planned: Duration,
+    waited: Duration,
+    observer: Option<&Arc<dyn Observer>>,
+) {
+    #[cfg(feature = "metrics")]
+    metrics::waited(waited);
+    tracing::event!(
+        target: TARGET,
+        Level::DEBUG,
+        attempt,
+        planned_wait_ms = milliseconds(planned),
+        waited_ms = milliseconds(waited),
+        "admission wait"
+    );
+    if let Some(observer) = observer {
+        let _ = unharmed(|| observer.waited(call, planned, waited));
     }
 }
 
@@ -150,7 +209,7 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
         "retry conflict"
     );
     if let Some(observer) = observer {
-        let _ = catch_unwind(AssertUnwindSafe(|| observer.conflicted(conflict)));
+        let _ = unharmed(|| observer.conflicted(conflict));
     }
 }
 
@@ -181,13 +240,13 @@ pub(crate) const fn name(decision: &Decision) -> &'static str {
     }
 }
 
-/// The span of one logical call, where somebody looks at it.
-pub(crate) fn call_span(request: &reqwest::Request) -> Option<Box<Span>> {
+/// The span of one logical call; none if nobody looks at it.
+pub(crate) fn call_span(request: &reqwest::Request) -> Span {
     // The macro puts the fields together before it finds out that there is no subscriber.
     if LevelFilter::current() < Level::INFO {
-        return None;
+        return Span::none();
     }
-    let span = tracing::info_span!(
+    tracing::info_span!(
         target: TARGET,
         "admission call",
         method = request.method().as_str(),
@@ -195,13 +254,14 @@ pub(crate) fn call_span(request: &reqwest::Request) -> Option<Box<Span>> {
         attempts = Empty,
         decision = Empty,
         reason = Empty
-    );
-    if span.is_disabled() { None } else { Some(Box::new(span)) }
+    )
 }
 
 /// Fills in what is known of a call at its end.
-pub(crate) fn close(span: Option<&Span>, attempts: u32, decision: &Decision) {
-    let Some(span) = span else { return };
+pub(crate) fn close(span: &Span, attempts: u32, decision: &Decision) {
+    if span.is_none() {
+        return;
+    }
     span.record("attempts", attempts);
     span.record("decision", name(decision));
     if let Decision::SpillOver(reason) = decision {

@@ -54,6 +54,7 @@ pub use error::{RouteError, RouteProblem};
 pub use leg::LegReport;
 pub use route::Deployment;
 pub use router::{CallAttributes, Choice, DeploymentState, RouteCall, Router, Stage};
+pub(crate) use signal::Facts;
 pub use signal::SpillOver;
 
 pub(crate) use away::{Probe, Standing};

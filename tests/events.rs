@@ -125,9 +125,7 @@ async fn an_attempt_that_is_cut_off_is_an_unknown_failure_and_a_spill_over() {
     let events = capture.events("admission decision");
     assert_eq!(
         events.iter().map(fields).collect::<Vec<_>>(),
-        [
-            json!({ "decision": "spill_over", "reason": "budget_exceeded", "attempt": 1, "failure": "unknown" })
-        ]
+        [json!({ "decision": "spill_over", "reason": "no_response", "attempt": 1, "failure": "unknown" })]
     );
     assert_eq!(events[0].level, Level::WARN);
 }

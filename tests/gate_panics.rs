@@ -92,7 +92,7 @@ async fn an_observer_that_panics_at_any_event_does_not_even_end_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scope_function_that_panics_ends_only_its_call() {
+async fn a_scope_function_that_panics_does_not_even_end_its_call() {
     let (gate, admission) = gated();
     let fuse = Fuse::lit();
     let burning = fuse.clone();
@@ -101,10 +101,8 @@ async fn a_scope_function_that_panics_ends_only_its_call() {
         ScopeKey::new("scope")
     });
     let client = Origin::always(Answer::ok).behind(admission.build().unwrap());
-    for _ in 0..3 {
-        panics(&client, "scope_by").await;
-        assert_empty(&gate, "scope_by");
-    }
+    works(&client, "scope_by").await;
+    assert_empty(&gate, "scope_by");
     fuse.out();
     works(&client, "scope_by").await;
 }
@@ -131,7 +129,7 @@ async fn a_draw_that_panics_under_a_lock_ends_only_its_call() {
 
 #[cfg(feature = "estimate")]
 #[tokio::test(start_paused = true)]
-async fn an_estimator_that_panics_ends_only_its_call() {
+async fn an_estimator_that_panics_does_not_even_end_its_call() {
     use reqwest_admission::estimate::BodyEstimator;
 
     let (gate, admission) = gated();
@@ -145,8 +143,7 @@ async fn an_estimator_that_panics_ends_only_its_call() {
     let client = Origin::always(Answer::ok).behind(admission.build().unwrap());
     let chat = r#"{"messages":[{"role":"user","content":"one"}]}"#;
     for _ in 0..3 {
-        let call = tokio::spawn(client.post(URL).body(chat).send());
-        assert!(call.await.unwrap_err().is_panic());
+        assert_eq!(client.post(URL).body(chat).send().await.unwrap().status(), 200);
         assert_empty(&gate, "estimator");
     }
     fuse.out();

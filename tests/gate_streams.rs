@@ -386,3 +386,70 @@ async fn an_estimator_tells_the_cost_of_calls_that_bring_none() {
     client.post(URL).body(chat).with_extension(TokenEstimate::new(1_000, 0)).send().await.unwrap();
     assert!(close_to(level(&gate, QuotaUnit::Tokens), 1_403));
 }
+
+/// Decoders (reqwest's features `gzip`, `brotli`, ..) do not say of an empty body that it has ended. The frames here say
+/// as little.
+#[tokio::test(start_paused = true)]
+async fn law_8_a_response_that_has_no_body_holds_no_permit_whatever_its_body_says_of_itself() {
+    for (method, status, holds) in [
+        ("GET", 204, false),
+        ("POST", 205, false),
+        ("GET", 304, false),
+        ("GET", 101, false),
+        ("HEAD", 200, false),
+        ("HEAD", 404, false),
+        ("HEAD", 500, false),
+        ("GET", 200, true),
+        ("GET", 404, true),
+    ] {
+        let (gate, admission) = gated(Limits::new().concurrency(1));
+        let silent = || Frames::body([Piece::Pause(ms(1))]);
+        let origin = Origin::always(move || Answer::status(status).body(silent()));
+        let client = origin.behind(admission.max_attempts(1).build().unwrap());
+        let response = client.request(method.parse().unwrap(), URL).send().await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(in_flight(&gate), u32::from(holds), "{method} {status}");
+        // Whoever reads it all the same finds nothing wrong.
+        assert!(response.bytes().await.unwrap().is_empty(), "{method} {status}");
+        assert_eq!(in_flight(&gate), 0, "{method} {status}");
+    }
+}
+
+/// Law 9, where the response itself is the signal and its connection was given up for a wait.
+#[tokio::test(start_paused = true)]
+async fn law_9_a_marked_response_whose_body_was_cut_off_ends_in_an_error_and_never_in_silence() {
+    let long = || "x".repeat(40_000);
+    type Pieces = Vec<Piece>;
+    let bodies: [(&str, Pieces, bool); 6] = [
+        ("short", vec![data("all of it")], true),
+        ("in parts", vec![data("all "), Piece::Pause(ms(10)), data("of it")], true),
+        ("without anything", vec![], true),
+        ("long", (0..8).map(|_| data(long())).collect(), false),
+        ("never ending", vec![data("some"), Piece::Hang], false),
+        ("broken off", vec![data("some"), Piece::Fail], false),
+    ];
+    for (line, pieces, is_whole) in bodies {
+        let whole: usize =
+            pieces.iter().map(|piece| if let Piece::Data(data) = piece { data.len() } else { 0 }).sum();
+        let policy = reqwest_admission::AdmissionPolicy::builder()
+            .on_spill(reqwest_admission::policy::OnSpill::Response)
+            .build()
+            .unwrap();
+        let (gate, admission) = gated(Limits::new());
+        let refused = Answer::status(429).header("retry-after", "5").body(Frames::body(pieces));
+        let origin = Origin::in_order([refused]);
+        let client = origin.behind(admission.policy(policy).build().unwrap());
+        let call = tokio::spawn(client.get(URL).send());
+        tokio::time::sleep(ms(3000)).await;
+        // While the call waits, the scope is closed for longer than it has.
+        gate.close(&ScopeKey::new("scope"), ms(600_000), Instant::now().into_std());
+        let outcome = call.await.unwrap();
+        assert!(reqwest_admission::SpillOver::of(&outcome).is_some(), "{line}");
+        let response = outcome.unwrap();
+        assert_eq!(response.status(), 429);
+        match response.bytes().await {
+            Ok(body) => assert!(is_whole && body.len() == whole, "{line}: {} of {whole}", body.len()),
+            Err(_) => assert!(!is_whole, "{line}"),
+        }
+    }
+}

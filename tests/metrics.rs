@@ -1,6 +1,8 @@
 //! Counters and histograms of the feature `metrics`.
 #![cfg(test)]
 
+#[path = "support/failures.rs"]
+mod failures;
 mod support;
 
 use std::collections::BTreeMap;
@@ -65,7 +67,7 @@ fn decisions_responses_and_waits_are_counted() {
     for (status, times) in [("429", 2), ("503", 1), ("200", 1)] {
         assert_eq!(count(&found, &format!("reqwest_admission_responses_total{{status={status}}}")), times);
     }
-    // Half of the jitter: 5 % of the wait. The backoff after the 503 is not advice.
+    // As long as they really were. Half of the jitter: 5 % of the wait. The backoff after the 503 is not advice.
     assert_eq!(values(&found, "reqwest_admission_wait_seconds{}"), [2.1, 0.5]);
     assert_eq!(values(&found, "reqwest_admission_advised_wait_seconds{}"), [2.0, 2.0]);
     assert!(!format!("{found:?}").contains("SECRET"));
@@ -88,4 +90,51 @@ fn conflicts_are_counted_by_kind() {
         let name = format!("reqwest_admission_retry_conflicts_total{{kind={kind}}}");
         assert_eq!(count(&found, &name), 1, "{found:?}");
     }
+}
+
+/// What is told before a wait is a plan; the histogram has what came of it.
+#[test]
+fn the_histogram_of_waits_has_what_was_really_waited() {
+    let reports: Vec<CallReport> = (0..8).map(|_| CallReport::new()).collect();
+    let found = recorded(async {
+        let refused = || Answer::status(429).header("retry-after", "1").after(Duration::from_millis(50));
+        let origin = Origin::new(move |n, _| if n < 8 { refused() } else { Answer::ok() });
+        let client = origin.behind(Admission::builder().seed(3).build().unwrap());
+        let call = |report: &CallReport| {
+            tokio::spawn(client.get("http://api.example/").with_extension(report.clone()).send())
+        };
+        for call in reports.iter().map(call).collect::<Vec<_>>() {
+            call.await.unwrap().unwrap();
+        }
+    });
+    let mut waits = values(&found, "reqwest_admission_wait_seconds{}");
+    let mut real: Vec<_> = reports.iter().map(|report| report.waited().as_secs_f64()).collect();
+    waits.sort_by(f64::total_cmp);
+    real.sort_by(f64::total_cmp);
+    assert_eq!(waits, real);
+    let planned = reports.iter().filter_map(|report| report.details()[0].wait).max().unwrap();
+    assert!(waits[7] > planned.as_secs_f64(), "{waits:?}");
+}
+
+/// One decision each, however the call comes to its end.
+#[test]
+fn a_call_that_ends_is_counted_once() {
+    let found = recorded(async {
+        let down = || Answer::error(failures::no_connection().into());
+        let answer = move |_, request: &reqwest::Request| match request.url().host_str() {
+            Some("primary.example") => Answer::status(429).header("retry-after", "99"),
+            _ => down(),
+        };
+        let standby = reqwest_admission::Deployment::new("standby", "https://standby.example").api_key("a");
+        let admission = Admission::builder().primary("https://primary.example").spill_to(standby);
+        let client = Origin::new(answer).behind(admission.build().unwrap());
+        client.get("https://primary.example/").send().await.unwrap_err();
+        let slow =
+            Origin::always(|| Answer::ok().after(Duration::from_secs(99))).behind(Admission::default());
+        slow.get("https://slow.example/").send().await.unwrap_err();
+    });
+    let decisions = |reason| {
+        count(&found, &format!("reqwest_admission_decisions_total{{decision=spill_over,reason={reason}}}"))
+    };
+    assert_eq!((decisions("budget_exceeded"), decisions("unreachable"), decisions("no_response")), (1, 1, 1));
 }

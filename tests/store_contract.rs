@@ -225,3 +225,48 @@ async fn law_7_a_call_that_waits_for_the_fleet_minds_a_refusal_that_comes_meanwh
     assert!(times.len() > 2, "{times:?}");
     assert!(times[1..].iter().all(|sent| *sent >= times[0] + ms(15_000)), "{times:?}");
 }
+
+/// A store that answers whatever it likes.
+#[derive(Debug)]
+struct Lawless(StoreAnswer);
+
+#[async_trait]
+impl Store for Lawless {
+    async fn apply(&self, _: &ScopeKey, _: StoreRequest) -> Result<StoreAnswer, StoreUnavailable> {
+        Ok(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_breaks_its_contract_makes_no_call_sleep_beyond_its_deadline() {
+    let waits = [ms(0), ms(1), ms(2000), ms(2001), ms(3_600_000), Duration::MAX];
+    for granted in [true, false] {
+        for (wait, closed_for) in
+            waits.iter().flat_map(|wait| waits.iter().map(move |closed| (*wait, *closed)))
+        {
+            for budget in [0, 2000] {
+                let store: Arc<dyn Store> = Arc::new(Lawless(StoreAnswer::new(granted, wait, closed_for)));
+                let client = Origin::always(Answer::ok).behind(fleet(&store, 1).remove(0));
+                let start = Instant::now();
+                let outcome = client.get(URL).with_extension(LatencyBudget::new(ms(budget))).send().await;
+                let took = start.elapsed();
+                let line =
+                    format!("{granted} {wait:?} {closed_for:?}, budget {budget}: {outcome:?} after {took:?}");
+                assert!(took <= ms(budget), "{line}");
+                // What is not in time is known at once.
+                let fits = granted && wait <= ms(budget);
+                assert!(fits || took == ms(0) && SpillOver::of(&outcome).is_some(), "{line}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_keeps_no_call_beyond_its_deadline() {
+    let store: Arc<dyn Store> = Arc::new(Gone { hangs: true, ..Gone::default() });
+    let client = Origin::always(|| Answer::ok().after(ms(60_000))).behind(fleet(&store, 1).remove(0));
+    let start = Instant::now();
+    let outcome = client.get(URL).with_extension(LatencyBudget::new(ms(20))).send().await;
+    assert!(SpillOver::of(&outcome).is_some());
+    assert_eq!(start.elapsed(), ms(20));
+}

@@ -131,7 +131,7 @@ async fn law_2_an_attempt_without_a_response_head_is_cut_off_at_the_deadline() {
     let outcome = client.get(URL).send().await;
     assert_eq!(start.elapsed(), ms(5000));
     let spill = SpillOver::of(&outcome).unwrap();
-    assert_eq!((spill.reason(), spill.status()), (Reason::BudgetExceeded, None));
+    assert_eq!((spill.reason(), spill.status()), (Reason::NoResponse, None));
     assert!(spill.possibly_processed());
 }
 
@@ -265,7 +265,8 @@ async fn a_client_as_a_whole_resends_at_most_its_share_in_an_outage() {
 #[tokio::test(start_paused = true)]
 async fn law_2_the_body_of_a_refusal_is_not_read_past_the_deadline() {
     let body = || reqwest::Body::wrap_stream(Never);
-    let origin = Origin::always(move || Answer::status(429).header("retry-after", "60").body(body()));
+    // Without advice in the head, which would decide without the body.
+    let origin = Origin::always(move || Answer::status(429).body(body()));
     let client = origin.behind(Admission::builder().latency_budget(ms(300)).build().unwrap());
     let start = Instant::now();
     let outcome = client.get(URL).send().await;
@@ -294,7 +295,7 @@ async fn law_9_a_call_that_is_cut_off_keeps_the_last_response() {
     let client = origin.behind(Admission::builder().latency_budget(ms(5000)).build().unwrap());
     let outcome = client.get(URL).send().await;
     let spill = SpillOver::of(&outcome).unwrap();
-    assert_eq!((spill.reason(), spill.attempts()), (Reason::BudgetExceeded, 2));
+    assert_eq!((spill.reason(), spill.attempts()), (Reason::NoResponse, 2));
     assert_eq!((spill.status().unwrap().as_u16(), spill.body()), (429, &b"why"[..]));
     assert!(spill.possibly_processed());
 }
@@ -333,4 +334,25 @@ async fn a_refusal_inside_of_a_200_is_waited_out_where_a_profile_says_so() {
     let client = origin.behind(exact().profiles([other]).build().unwrap());
     let response = client.post(URL).body("{}").send().await.unwrap();
     assert_eq!(response.text().await.unwrap(), throttled, "nobody says so of this host");
+}
+
+#[tokio::test(start_paused = true)]
+async fn law_6_a_terminal_refusal_that_names_a_moment_keeps_it_and_nothing_waits_for_it() {
+    let spent = r#"{"error":{"code":"insufficient_quota"}}"#;
+    let large = r#"{"error":{"message":"Request too large for gpt on tokens per min (TPM): Limit 30000, Requested 61337.","type":"tokens","code":"rate_limit_exceeded"}}"#;
+    let answers: [(Answer, Reason); 3] = [
+        (Answer::status(429).body(spent), Reason::QuotaExhausted),
+        (Answer::status(429).header("x-should-retry", "false"), Reason::ServerDirective),
+        (Answer::status(429).body(large), Reason::RequestTooLarge),
+    ];
+    for (answer, reason) in answers {
+        let origin = Origin::in_order([answer.header("retry-after", "7")]);
+        let client = origin.behind(exact().profile(Profile::named("openai")).build().unwrap());
+        let start = Instant::now();
+        let outcome = client.post(URL).send().await;
+        let spill = SpillOver::of(&outcome).unwrap();
+        assert_eq!((spill.reason(), start.elapsed(), spill.advised_wait()), (reason, ms(0), Some(ms(7000))));
+        let ahead = spill.retry_at().unwrap().duration_since(SystemTime::now()).unwrap();
+        assert!(ahead > ms(6000) && ahead <= ms(7000), "{ahead:?}");
+    }
 }

@@ -313,7 +313,7 @@ async fn the_latency_budget_cuts_an_attempt_without_a_head_but_never_a_body_that
         let outcome = client.get(&server.url).send().await;
         let spill = SpillOver::of(&outcome).unwrap();
         assert!(start.elapsed() >= ms(500) && start.elapsed() < SOON);
-        assert_eq!((spill.reason(), spill.status()), (Reason::BudgetExceeded, None));
+        assert_eq!((spill.reason(), spill.status()), (Reason::NoResponse, None));
         assert!(spill.possibly_processed());
 
         let told = Arc::new(Notify::new());
@@ -471,4 +471,58 @@ async fn a_marked_refusal_that_streams_is_handed_on_with_the_rest_of_its_body() 
         told.notify_one();
         assert_eq!(outcome.unwrap().text().await.unwrap(), format!("{first}the rest"));
     }
+}
+
+/// A client whose connections all fail with the error that `fail` makes.
+fn unconnected(policy: AdmissionPolicyBuilder, fail: fn() -> std::io::Error) -> ClientWithMiddleware {
+    type Any = Box<dyn std::error::Error + Send + Sync>;
+    let layer = tower::util::MapErrLayer::new(move |_: Any| Any::from(fail()));
+    let client = reqwest::Client::builder().no_proxy().connector_layer(layer).build().unwrap();
+    let admission = Admission::builder().policy(policy.build().unwrap()).build().unwrap();
+    ClientBuilder::new(client).with(admission).build()
+}
+
+#[tokio::test]
+async fn a_connection_that_no_repeat_can_mend_is_tried_once_and_a_name_at_most_once_more() {
+    use std::io::{Error as Io, ErrorKind};
+    let plain = || clients(quick()).into_iter().next().unwrap();
+    let with = |fail| unconnected(quick(), fail);
+    let certificate =
+        || Io::other(Io::new(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer"));
+    let name = || Io::other("failed to lookup address information: Name or service not known");
+    let reset = || Io::from(ErrorKind::ConnectionReset);
+    let handshake = || Io::other(Io::from(ErrorKind::UnexpectedEof));
+    let here = "http://127.0.0.1:0/";
+    for (line, client, url, sends) in [
+        // The tests' reqwest has no TLS.
+        ("a scheme that is not compiled in", plain(), "https://127.0.0.1:0/", 1..=1),
+        ("a certificate", with(certificate), here, 1..=1),
+        ("a name that does not resolve", plain(), "http://no-such-host.invalid/", 1..=2),
+        ("a resolver's no", with(name), here, 1..=2),
+        ("a connection that is reset", with(reset), here, 3..=3),
+        ("a handshake that breaks off", with(handshake), here, 3..=3),
+        ("a connection that is refused", plain(), here, 3..=3),
+    ] {
+        for method in [http::Method::GET, http::Method::POST] {
+            let report = CallReport::new();
+            let outcome = client.request(method, url).with_extension(report.clone()).send().await;
+            let Err(Error::Reqwest(error)) = outcome else { panic!("{line}: {outcome:?}") };
+            assert!(error.is_connect(), "{line}: {error:?}");
+            assert!(sends.contains(&report.attempts()), "{line}: {} attempts", report.attempts());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_target_with_which_no_connection_can_come_about_is_no_error_of_the_callers() {
+    let server = Server::start(|_, _| Reply::Whole(response(429, &[("retry-after", "99")], "busy"))).await;
+    let primary = server.url.split("/v1").next().unwrap();
+    let standby = reqwest_admission::Deployment::new("standby", "https://127.0.0.1:0").api_key("theirs");
+    let admission = Admission::builder().policy(quick().build().unwrap()).primary(primary).spill_to(standby);
+    let reqwest = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = ClientBuilder::new(reqwest).with(admission.build().unwrap()).build();
+    let outcome = client.post(&server.url).body("bytes").send().await;
+    let spill = SpillOver::of(&outcome).unwrap();
+    assert_eq!((spill.reason(), spill.attempts()), (Reason::Unreachable, 2));
+    assert_eq!((spill.status().unwrap().as_u16(), spill.body()), (429, &b"busy"[..]));
 }

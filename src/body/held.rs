@@ -20,11 +20,14 @@ pub(crate) trait Held: Send + Sync + Unpin + 'static {
 }
 
 /// Lets `response` hold on to `held` for as long as its body lasts; url, extensions and length stay as they are.
-pub(crate) fn hold<H: Held>(response: Response, mut held: H) -> Response {
+pub(crate) fn hold<H: Held>(response: Response, to_head: bool, mut held: H) -> Response {
     let url = response.url().clone();
     let (head, body) = http::Response::<Body>::from(response).into_parts();
-    // Nobody polls a body that is known to be empty (204, HEAD), so its end would never come.
-    if body.is_end_stream() {
+    // Nobody reads a body that is known to be empty, so its end would never come. What the body says of itself is not
+    // enough: decoders do not say that they are at their end.
+    let has_none =
+        to_head || head.status.is_informational() || matches!(head.status.as_u16(), 204 | 205 | 304);
+    if has_none || body.is_end_stream() || body.size_hint().exact() == Some(0) {
         held.end(true);
         return assemble(head, url, body);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 
 use super::*;
 
@@ -41,8 +41,9 @@ async fn a_response_comes_back_as_if_never_looked_into() {
     for body in ["", "short", &"long ".repeat(10_000)] {
         let original = response(Body::from(body.to_owned()));
         let length = original.content_length();
-        let peeked = Peeked::read(original, 1000, far()).await;
-        assert_eq!(peeked.text(), &body.as_bytes()[..body.len().min(1000)]);
+        let mut peeked = Peeked::unread(original);
+        peeked.read(1000, far()).await;
+        assert_eq!(peeked.text(1000), &body.as_bytes()[..body.len().min(1000)]);
         let back = peeked.into_response();
         assert_eq!(back.status(), 429);
         assert_eq!(back.url().as_str(), "http://host.example/path");
@@ -57,9 +58,10 @@ async fn a_response_comes_back_as_if_never_looked_into() {
 async fn many_frames_are_joined_up_to_the_bound_and_all_given_back() {
     let frames = (0..10).map(|n| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'0' + n; 100]))));
     let body = Body::wrap(StreamBody::new(futures_of(frames)));
-    let peeked = Peeked::read(response(body), 250, far()).await;
-    assert_eq!(peeked.text().len(), 250);
-    assert_eq!(peeked.text()[249], b'2');
+    let mut peeked = Peeked::unread(response(body));
+    peeked.read(250, far()).await;
+    assert_eq!(peeked.text(250).len(), 250);
+    assert_eq!(peeked.text(250)[249], b'2');
     assert_eq!(peeked.into_response().bytes().await.unwrap().len(), 1000);
 }
 
@@ -77,9 +79,12 @@ fn futures_of<T: Unpin>(items: impl Iterator<Item = T> + Unpin) -> impl futures_
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_ends_is_read_until_the_deadline_and_kept() {
     let until = clock::now() + Duration::from_secs(2);
-    let peeked = Peeked::read(response(endless(b"{\"error\"")), 1000, until).await;
+    let mut peeked = Peeked::unread(response(endless(b"{\"error\"")));
+    peeked.read_arrived(1000).await;
+    assert!(clock::now() < until && !peeked.is_read(1000));
+    peeked.read(1000, until).await;
     assert_eq!(clock::now(), until);
-    assert_eq!(peeked.text(), &b"{\"error\""[..]);
+    assert_eq!(peeked.text(1000), &b"{\"error\""[..]);
     let mut back = peeked.into_response();
     assert_eq!(back.chunk().await.unwrap().unwrap(), &b"{\"error\""[..]);
 }
@@ -115,7 +120,7 @@ async fn a_body_that_has_ended_is_not_asked_again_and_its_end_is_told_once() {
         }
     }
     let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
-    let held = hold(response(Body::wrap(Last(Some(Bytes::from_static(b"all"))))), Told(told));
+    let held = hold(response(Body::wrap(Last(Some(Bytes::from_static(b"all"))))), false, Told(told));
     assert_eq!(held.bytes().await.unwrap(), "all");
     assert_eq!((ends.recv().await, ends.recv().await), (Some(true), None));
 }
@@ -179,7 +184,7 @@ async fn a_body_that_holds_gives_every_frame_on_and_says_of_itself_what_it_said_
         let with_trailers = frames.iter().flatten().any(Frame::is_trailers);
         let frames = Frames(frames.into());
         let left = frames.size_hint().exact();
-        let held = hold(response(Body::wrap(frames)), noted.clone());
+        let held = hold(response(Body::wrap(frames)), false, noted.clone());
         let mut body = Body::from(held);
         assert_eq!(body.size_hint().exact(), left, "{expected}");
         let mut has_trailers = false;

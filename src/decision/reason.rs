@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Reason {
     /// The wait does not fit into what is left of the latency budget.
     BudgetExceeded,
+    /// The server did not answer within the latency budget.
+    NoResponse,
     /// The call has had all its attempts.
     AttemptsExhausted,
     /// Credit, spend cap or a long-lived quota is used up: no wait helps.
@@ -44,6 +46,7 @@ impl Reason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BudgetExceeded => "budget_exceeded",
+            Self::NoResponse => "no_response",
             Self::AttemptsExhausted => "attempts_exhausted",
             Self::QuotaExhausted => "quota_exhausted",
             Self::BodyNotReplayable => "body_not_replayable",
@@ -66,6 +69,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BudgetExceeded => "the wait exceeds the latency budget",
+            Self::NoResponse => "the server did not answer within the latency budget",
             Self::AttemptsExhausted => "all attempts are used",
             Self::QuotaExhausted => "the quota is exhausted",
             Self::BodyNotReplayable => "the request body cannot be sent again",

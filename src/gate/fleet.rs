@@ -53,13 +53,20 @@ impl Fleet {
         Self { store, breaker: Mutex::default() }
     }
 
-    /// The store's answer, or `None` where it does not come in time.
-    async fn ask(&self, scope: &ScopeKey, request: StoreRequest) -> Option<StoreAnswer> {
+    /// The store's answer, or `None` if it does not come by `deadline` and within the time-out.
+    async fn ask(
+        &self,
+        scope: &ScopeKey,
+        request: StoreRequest,
+        deadline: Option<Instant>,
+    ) -> Option<StoreAnswer> {
         let now = clock::now();
         if self.breaker.lock().unwrap_or_else(PoisonError::into_inner).is_open(now) {
             return None;
         }
         let end = now.checked_add(STORE_TIMEOUT).unwrap_or(now);
+        // A call with no time at all is sent without a wait, but not without asking.
+        let end = deadline.filter(|deadline| *deadline > now).map_or(end, |deadline| end.min(deadline));
         let answer = clock::until(end, self.store.apply(scope, request)).await.and_then(Result::ok);
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner).note(answer.is_some(), clock::now());
         answer
@@ -92,14 +99,15 @@ impl Gate {
         let (limits, tokens, owed) = permit.share();
         let max_wait = deadline.saturating_duration_since(now);
         let ask = StoreRequest::take(limits, 1, tokens.saturating_add(owed), max_wait);
-        let Some(answer) = fleet.ask(scope, ask).await else {
+        let Some(answer) = fleet.ask(scope, ask, Some(deadline)).await else {
             permit.owe(owed);
             return Ok(());
         };
         if !answer.closed_for.is_zero() {
             self.close(scope, answer.closed_for, now);
         }
-        if !answer.granted {
+        // A store that grants a wait the call has no time for breaks its contract. The call leaves at once all the same.
+        if !answer.granted || answer.wait > max_wait {
             permit.owe(owed);
             let wait = Wait { time: answer.wait, cause: WaitCause::Fleet };
             return Err(Refusal::new(&wait, RefusalReason::BeyondDeadline));
@@ -113,7 +121,7 @@ impl Gate {
     /// Tells the fleet of a refusal: closes the scope for `wait`, and gives back what the call had booked.
     pub(crate) async fn publish(&self, scope: &ScopeKey, booked: StoreRequest, wait: Duration) {
         if let Some(fleet) = &self.0.fleet {
-            let _ = fleet.ask(scope, booked.closing(wait)).await;
+            let _ = fleet.ask(scope, booked.closing(wait), None).await;
         }
     }
 

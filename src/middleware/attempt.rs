@@ -1,37 +1,23 @@
-//! One attempt: how it is sent and kept from being sent twice, and what came of it.
+//! The second verb of a call: it sends the request, once, and sees how that ends.
 
 use std::num::NonZeroU32;
-use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::{Next, Result};
+use reqwest_middleware::{Error, Next};
 
 use super::call::LogicalCall;
-use super::entry;
-use super::kept::Kept;
-use super::legs::Turn;
-use super::sent::Sent;
-use crate::decision::Reason;
-use crate::gate::{Permit, Refusal};
+use super::replay::Failed;
+use super::sent::{AttemptOutcome, Sent};
+use crate::clock;
+use crate::gate::Permit;
 use crate::ownership::{Attempt, RetryConflict, Seal, invites_retry, seal};
 use crate::policy::RetryOwnership;
 use crate::reading::proxy_attempts;
 
-/// An attempt that is on its way.
-pub(super) struct OnItsWay<'n> {
-    pub(super) attempt: Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>,
-    pub(super) permit: Option<Permit>,
-    pub(super) armed: Armed,
-    /// What the request in its place lacks, where a copy was sent.
-    pub(super) kept: Option<Kept>,
-}
-
 /// How an attempt is kept from being sent twice.
-pub(super) enum Armed {
+enum Armed {
     /// The guard at the inner end sees to it.
     Guarded(Attempt),
     Sealed(Seal),
@@ -53,38 +39,48 @@ impl Armed {
 }
 
 impl LogicalCall<'_> {
-    /// Sends the request, where the gate lets it go; otherwise the call goes on with another deployment or ends.
-    #[inline]
-    pub(super) fn set_out<'n>(
+    /// Sends the request, once, and waits for the head of the response.
+    pub(super) async fn send(
         &mut self,
-        granted: std::result::Result<Option<Permit>, Refusal>,
-        request: &mut Request,
-        now: Instant,
-        extensions: &'n mut Extensions,
-        next: &Next<'n>,
-    ) -> ControlFlow<Result<Response>, Option<OnItsWay<'n>>> {
-        let mut permit = match granted {
-            Ok(permit) => permit,
-            Err(refusal) => {
-                let (reason, turn) = (entry::reason(&refusal), Turn::Refused(&refusal));
-                return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
-            }
+        mut request: Box<Request>,
+        permit: Option<&mut Permit>,
+        extensions: &mut Extensions,
+        next: &Next<'_>,
+    ) -> AttemptOutcome {
+        if let Some(permit) = permit {
+            permit.sent(clock::now());
+        }
+        let armed = self.arm(&mut request, extensions);
+        let attempt = next.clone().run(*request, extensions);
+        let outcome = match self.cut_off {
+            Some(deadline) => clock::until(deadline, attempt).await,
+            None => Some(attempt.await),
         };
-        // A copy goes out. What the caller gave is kept, for another deployment or a ticket even after the last attempt;
-        // each deployment gets its own form of it.
-        let (mut going, kept) = Kept::split(request);
-        if !self.rewrite(&mut going) {
-            *request = kept.and_then(|kept| kept.whole(request)).unwrap_or(going);
-            drop(permit);
-            let (reason, turn) = (Reason::NotForTarget, Turn::Unasked);
-            return self.leave_unsent(reason, turn, request, extensions).map_continue(|()| None);
+        let (outcome, refused) = match outcome {
+            Some(Ok(response)) if self.may_refuse_inside() && response.status().is_success() => {
+                let (response, refused) = Box::pin(self.look_inside(response)).await;
+                (Some(Ok(response)), refused)
+            }
+            outcome => (outcome, false),
+        };
+        if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
+            self.shared.any_arrived.store(true, Ordering::Relaxed);
         }
-        if let Some(permit) = &mut permit {
-            permit.sent(now);
-        }
-        let armed = self.arm(&mut going, extensions);
-        let attempt = next.clone().run(going, extensions);
-        ControlFlow::Continue(Some(OnItsWay { attempt, permit, armed, kept }))
+        AttemptOutcome::Other(match outcome {
+            None => Sent::CutOff,
+            Some(Ok(response)) if !refused && !is_error(response.status()) => {
+                return AttemptOutcome::Success(response);
+            }
+            Some(Ok(response)) => {
+                self.note_proxy(proxy_attempts(response.headers()));
+                if invites_retry(response.status()) && armed.was_replaced(&response) {
+                    self.shared.conflict(RetryConflict::replaced_request(), &self.report);
+                    self.replaced = self.shared.policy.retry_ownership() == RetryOwnership::Enforce;
+                }
+                Sent::Unread(response)
+            }
+            Some(Err(error)) => Sent::Failed(Failed::new(self.explain(error, armed), &mut self.asked_again)),
+        })
     }
 
     /// Counts an attempt and makes its request one that is sent only once.
@@ -101,34 +97,9 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Takes in what came of an attempt: breaks with a success, goes on with what is to be judged; `refused` if the body of
-    /// a success says that it is none.
-    #[inline]
-    pub(super) fn came_back(
-        &mut self,
-        outcome: Option<Result<Response>>,
-        refused: bool,
-        armed: Armed,
-    ) -> ControlFlow<Response, Sent> {
-        if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
-            self.shared.any_arrived.store(true, Ordering::Relaxed);
-        }
-        let error = match outcome {
-            None => return ControlFlow::Continue(Sent::CutOff),
-            Some(Ok(response)) if !refused && !is_error(response.status()) => {
-                return ControlFlow::Break(response);
-            }
-            Some(Ok(response)) => {
-                self.note_proxy(proxy_attempts(response.headers()));
-                if invites_retry(response.status()) && armed.was_replaced(&response) {
-                    self.shared.conflict(RetryConflict::replaced_request(), &self.report);
-                    self.replaced = self.shared.policy.retry_ownership() == RetryOwnership::Enforce;
-                }
-                return ControlFlow::Continue(Sent::Unread(response));
-            }
-            Some(Err(error)) => error,
-        };
-        ControlFlow::Continue(Sent::Failed(match armed {
+    /// Adds the conflict to an error that another layer made of it.
+    fn explain(&self, error: Error, armed: Armed) -> Error {
+        match armed {
             Armed::Guarded(attempt) => attempt.explain(error),
             Armed::Sealed(sealed) => {
                 let any_arrived = self.shared.any_arrived.load(Ordering::Relaxed);
@@ -139,7 +110,7 @@ impl LogicalCall<'_> {
                 error
             }
             Armed::Not => error,
-        }))
+        }
     }
 
     pub(super) fn note_proxy(&self, attempts: Option<NonZeroU32>) {

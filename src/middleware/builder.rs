@@ -93,7 +93,8 @@ impl AdmissionBuilder {
     }
 
     /// Names the scope of each request, instead of endpoint, credential and deployment or model. A
-    /// [`ScopeKey`](crate::gate::ScopeKey) that a call brings with `with_extension` goes before.
+    /// [`ScopeKey`](crate::gate::ScopeKey) that a call brings with `with_extension` goes before. If `scope` panics, the call
+    /// has the usual scope.
     #[must_use]
     pub fn scope_by(mut self, scope: impl Fn(&reqwest::Request) -> ScopeKey + Send + Sync + 'static) -> Self {
         self.scope_by = Some(Arc::new(scope));

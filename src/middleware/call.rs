@@ -1,6 +1,5 @@
-//! One logical call over all its attempts: enter, send, read, decide, then wait or return.
+//! One logical call over all its attempts: acquire, send, read, decide, then wait, deliver or spill over.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use http::Extensions;
@@ -8,20 +7,21 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Next, Result};
 use tracing::Span;
 
-use super::attempt::OnItsWay;
-use super::entry::Entry;
+use super::acquire::Waiting;
+use super::entry::{self, Entry};
 use super::legs::{Legs, Turn};
-use super::replay::IDEMPOTENCY_KEY;
-use super::sent::Sent;
+use super::replay::{Failed, IDEMPOTENCY_KEY};
+use super::sent::{AttemptOutcome, Earlier, Sent, Tried};
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
 use crate::clock;
-use crate::decision::{Call, Decision, Failure, Outcome, Reason, decide};
-use crate::error_chain;
-use crate::gate::{Permit, Place};
+use crate::decision::{Call, Decision, Outcome, Reason, decide};
+use crate::gate::Place;
+use crate::jitter::Draw;
 use crate::observe::{self, CallReport};
-use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find, invites_retry};
+use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find};
 use crate::policy::{AttemptTimeout, RetryOwnership};
+use crate::reading::Hint;
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -41,50 +41,47 @@ pub(super) struct LogicalCall<'a> {
     idempotent: bool,
     /// Whether a layer inside sent a request of its own in place of an attempt's.
     pub(super) replaced: bool,
+    /// Whether the method is HEAD, whose answers have no body.
+    pub(super) is_head: bool,
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
     pub(super) attempts: u32,
     pub(super) waited: Duration,
-    /// What came of the last attempt, during a wait and after it.
-    pub(super) last: Option<Box<Sent>>,
-    /// Its span, where somebody looks at it.
-    pub(super) span: Option<Box<Span>>,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) earlier: Option<Box<Earlier>>,
+    /// The error of an attempt that was to be repeated.
+    pub(super) lost: Option<Failed>,
+    /// Whether a name that did not resolve has been asked again.
+    pub(super) asked_again: bool,
+    pub(super) span: Span,
 }
 
 impl<'a> LogicalCall<'a> {
-    #[inline]
     pub(super) fn begin(
         shared: &'a Shared,
         request: &mut Request,
         extensions: &mut Extensions,
-        now: Instant,
     ) -> Result<Self> {
+        let now = clock::now();
         let policy = &shared.policy;
         let probe = extensions.get::<Probe>();
         let is_probe = probe.is_some();
         let budget = match probe {
-            // Whatever the refusal advises, the check wants to see only whether it is sent again.
-            Some(_) => LatencyBudget::new(Duration::ZERO),
-            None => extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget()),
-        };
-        match probe {
-            Some(probe) => probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce),
-            None => shared.lock_retry_budget().deposit(now),
-        }
-        let Entered { run, report, deadline, attempts, conflict } =
-            Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
-        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
-        let has_key = key.is_some();
-        if let Some(conflict) = repeats.and_then(RetryConflict::announced) {
-            shared.conflict(conflict, &report);
-        }
-        if let Some(conflict) = conflict {
-            shared.conflict(conflict.clone(), &report);
-            if policy.retry_ownership() == RetryOwnership::Enforce {
-                report.leave_in(extensions);
-                return Err(error_chain::raise(conflict));
+            Some(probe) => {
+                probe.run(shared.guarded || policy.retry_ownership() == RetryOwnership::Enforce);
+                // Whatever the refusal advises, the check wants to see only whether it is sent again.
+                LatencyBudget::new(Duration::ZERO)
             }
-        }
+            None => {
+                shared.lock_retry_budget().deposit(now);
+                extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget())
+            }
+        };
+        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
+        let (has_key, announced) = (key.is_some(), repeats.and_then(RetryConflict::announced));
+        let entered = Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
+        let Entered { run, report, deadline, attempts, conflict } = entered;
+        shared.own(announced, conflict, &report, extensions)?;
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
@@ -110,197 +107,192 @@ impl<'a> LogicalCall<'a> {
             cut_off: clamped.then_some(deadline),
             idempotent,
             replaced: false,
+            is_head: request.method() == http::Method::HEAD,
             unclear: false,
             attempts,
             waited: Duration::ZERO,
-            last: None,
+            waiting: None,
+            earlier: None,
+            lost: None,
+            asked_again: false,
             span: observe::call_span(request),
         })
     }
 
-    /// Runs the call to its end. `request` stays what the caller gave for as long as it may be needed again.
+    /// Runs the call to its end.
     pub(super) async fn run(
         &mut self,
-        request: &mut Request,
+        request: Box<Request>,
         extensions: &mut Extensions,
         next: &Next<'_>,
-        mut now: Instant,
     ) -> Result<Response> {
-        let mut place: Option<Box<Place>> = None;
-        self.choose_first(request, extensions);
+        self.choose_first(&request, extensions);
+        let mut step = Step::Attempt { request, place: None };
         loop {
-            let granted = match self.enter(place.take().map(|place| *place), now) {
-                ControlFlow::Continue(permit) => Ok(permit),
-                // Boxed, as is all that few calls need, so that the others have no larger a future for it.
-                ControlFlow::Break(answer) => Box::pin(self.pass(answer, &mut now)).await,
-            };
-            let OnItsWay { attempt, permit, armed, kept } =
-                match self.set_out(granted, request, now, extensions, next) {
-                    ControlFlow::Continue(Some(under)) => under,
-                    ControlFlow::Continue(None) => {
-                        now = clock::now();
-                        continue;
-                    }
-                    ControlFlow::Break(outcome) => return outcome,
-                };
-            let outcome = match self.cut_off {
-                Some(deadline) => clock::until(deadline, attempt).await,
-                None => Some(attempt.await),
-            };
-            let (outcome, refused) = match outcome {
-                Some(Ok(response)) if self.may_refuse_inside() && response.status().is_success() => {
-                    let (response, refused) = Box::pin(self.look_inside(response, clock::now())).await;
-                    (Some(Ok(response)), refused)
-                }
-                outcome => (outcome, false),
-            };
-            let sent = match self.came_back(outcome, refused, armed) {
-                ControlFlow::Break(response) => {
-                    let ledger = self.succeeded(&response, permit);
-                    return Ok(self.finish(response, ledger));
-                }
-                ControlFlow::Continue(sent) => sent,
-            };
-            let spare = kept.and_then(|kept| kept.whole(request));
-            match Box::pin(self.judge(sent, permit, spare, extensions)).await {
+            step = match step {
+                Step::Attempt { request, place } => self.attempt(request, place, extensions, next).await,
                 Step::Return(outcome) => return outcome,
-                Step::Repeat(again, right) => (*request, place) = (*again, right),
-            }
-            now = clock::now();
+            };
         }
     }
 
-    /// What to do about an attempt that did not end in success; waits, where that is to send it again.
-    async fn judge(
+    /// One attempt. Requests, and what a success does not need, are boxed, so that a call that waits holds little memory.
+    async fn attempt(
         &mut self,
-        sent: Sent,
-        permit: Option<Permit>,
-        spare: Option<Request>,
+        mut request: Box<Request>,
+        place: Option<Place>,
+        extensions: &mut Extensions,
+        next: &Next<'_>,
+    ) -> Step {
+        let mut permit = match self.acquire(place).await {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                let turn = Turn::Refused(&refusal);
+                return self.leave_unsent(entry::reason(&refusal), turn, request, extensions);
+            }
+        };
+        // For a repeat, another deployment or a ticket. Each deployment gets its own form of the request.
+        let copy = request.try_clone().map(Box::new);
+        if !self.rewrite(&mut request) {
+            drop(permit);
+            let request = copy.unwrap_or(request);
+            return self.leave_unsent(Reason::NotForTarget, Turn::Unasked, request, extensions);
+        }
+        let sent = match self.send(request, permit.as_mut(), extensions, next).await {
+            AttemptOutcome::Success(response) => {
+                return Step::Return(Ok(self.deliver_success(response, permit)));
+            }
+            AttemptOutcome::Other(sent) => sent,
+        };
+        let mut tried = Box::pin(self.read(sent, permit, self.is_replayable(copy.is_some()))).await;
+        let decision = self.decide(&tried, copy.as_deref(), extensions);
+        Box::pin(self.tell_gate(&mut tried, &decision)).await;
+        match (decision, copy) {
+            (Decision::Wait { until, hint, .. }, Some(request)) => {
+                let place = self.wait(tried, until, hint.as_ref()).await;
+                Step::Attempt { request, place }
+            }
+            (Decision::SpillOver(reason), copy) => self.leave(reason, tried, copy, extensions),
+            (Decision::Admit | Decision::Wait { .. }, _) => {
+                Step::Return(self.deliver(tried.sent, tried.permit))
+            }
+        }
+    }
+
+    /// Waits out a refusal or a failure. With the place that comes back, the gate does the waiting.
+    async fn wait(&mut self, tried: Box<Tried>, until: Instant, hint: Option<&Hint>) -> Option<Place> {
+        let Tried { sent, place, permit, .. } = *tried;
+        drop(permit);
+        match sent {
+            Sent::Failed(failed) => self.lost = Some(failed),
+            sent => self.keep(sent, self.position(), true),
+        }
+        // If the server named a moment, the gate keeps it for the whole scope.
+        if place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
+            clock::sleep_until(until).await;
+        }
+        place
+    }
+
+    /// The deployment does not get the call: it goes on to the next, or back to the caller.
+    fn leave_unsent(
+        &mut self,
+        reason: Reason,
+        turn: Turn<'_>,
+        request: Box<Request>,
         extensions: &Extensions,
     ) -> Step {
-        let at = clock::now();
-        let sent = self.read(sent, at).await;
-        let may_repeat = self.leg_attempts() < self.policy().max_attempts();
-        let decision = self.decide(&sent, spare.is_some() || !may_repeat, at);
-        let decision = self.reconsider(decision, &sent, spare.as_ref(), extensions, at);
-        self.tell(&sent, &decision, at);
-        self.unclear |= sent.is_unclear();
-        let booked = self.booked(permit.as_ref(), &sent);
-        let left = self.leave(permit, &sent, &decision, at);
-        self.publish(booked, &sent, at).await;
-        if let Decision::SpillOver(reason) = &decision {
-            let copy = spare.as_ref().filter(|_| sent.is_refusal() && !self.replaced);
-            if self.onward(*reason, Turn::Sent(&sent), copy, extensions)
-                && let Some(spare) = spare
-            {
-                self.keep_response(sent);
-                return Step::Repeat(Box::new(spare), None);
-            }
+        if self.onward(reason, turn, Some(&request), extensions) {
+            return Step::Attempt { request, place: None };
         }
-        self.remember(&sent, &decision);
-        match (decision, spare) {
-            (Decision::Wait { until, hint, .. }, Some(spare)) => {
-                self.keep_response(sent);
-                drop(left.permit);
-                // Where the server named a moment, the gate keeps it for the whole scope.
-                if left.place.is_none() || hint.is_none_or(|hint| hint.wait().is_zero()) {
-                    self.wait(until).await;
-                }
-                Step::Repeat(Box::new(spare), left.place.map(Box::new))
-            }
-            (Decision::SpillOver(reason), spare) => {
-                observe::close(self.span.as_deref(), self.attempts, &Decision::SpillOver(reason));
-                // A call that is cut off keeps what the server has said last.
-                let sent = match sent {
-                    Sent::CutOff => {
-                        let read = self.last.take_if(|last| matches!(**last, Sent::Read(_)));
-                        read.map_or(Sent::CutOff, |read| *read)
-                    }
-                    sent => sent,
-                };
-                Step::Return(match (sent, spare) {
-                    // No connection to a target is no error of the caller's.
-                    (Sent::Failed(_), Some(request)) => self.turned_away(reason, None, request),
-                    (sent, spare) => self.spill_over(reason, sent, spare, None),
-                })
-            }
-            (decision, _) => {
-                observe::close(self.span.as_deref(), self.attempts, &decision);
-                Step::Return(self.hand_on(sent, left.permit))
-            }
+        let expected = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
+        Step::Return(self.turned_away(reason, expected, *request))
+    }
+
+    /// The call leaves the deployment after an attempt: it goes on to the next if it may be repeated there, or is given up.
+    fn leave(
+        &mut self,
+        reason: Reason,
+        tried: Box<Tried>,
+        copy: Option<Box<Request>>,
+        extensions: &Extensions,
+    ) -> Step {
+        let position = self.position();
+        let movable = copy.as_deref().filter(|_| tried.sent.is_refusal() && !self.replaced);
+        let goes_on = self.onward(reason, Turn::Sent(&tried.sent), movable, extensions);
+        self.keep(tried.sent, position, goes_on);
+        match copy {
+            Some(request) if goes_on => Step::Attempt { request, place: None },
+            copy => Step::Return(self.spill(reason, copy.map(|copy| *copy), None)),
         }
     }
 
-    fn decide(&self, sent: &Sent, replayable: bool, at: Instant) -> Decision {
-        let outcome = match sent {
+    /// Whether the want of a copy is no obstacle to another attempt on this deployment.
+    fn is_replayable(&self, has_copy: bool) -> bool {
+        has_copy || self.leg_attempts() >= self.policy().max_attempts()
+    }
+
+    /// Decides about an attempt, and records it.
+    fn decide(&mut self, tried: &Tried, copy: Option<&Request>, extensions: &Extensions) -> Decision {
+        let planned = self.planned(tried, copy.is_some(), true);
+        let mut decision = self.reconsider(planned, &tried.sent, copy, extensions, tried.at);
+        // Another call may have taken the last of the retry budget meanwhile.
+        if let Decision::Wait { charged: true, .. } = decision
+            && !self.shared.lock_retry_budget().withdraw(tried.at)
+        {
+            decision = self.planned(tried, copy.is_some(), false);
+        }
+        self.record(&tried.sent, &decision, tried.at);
+        self.unclear |= tried.sent.is_unclear();
+        decision
+    }
+
+    /// What the policy says of an attempt.
+    fn planned(&self, tried: &Tried, has_copy: bool, may_charge: bool) -> Decision {
+        let outcome = match &tried.sent {
             Sent::Unread(_) => return Decision::Admit,
-            Sent::CutOff => return Decision::SpillOver(Reason::BudgetExceeded),
+            Sent::CutOff => return Decision::SpillOver(Reason::NoResponse),
+            // A target that cannot be reached is not waited for.
+            Sent::Failed(failed) if failed.is_unsent && self.target().is_some() => {
+                return Decision::SpillOver(Reason::Unreachable);
+            }
+            Sent::Failed(failed) => Outcome::Failure(failed.failure),
             Sent::Read(read) => Outcome::Response(&read.1),
-            Sent::Failed(error) => match replay::failure(error) {
-                // Nothing was sent; a target that cannot be reached is not waited for.
-                Failure::Connect if self.target().is_some() => {
-                    return Decision::SpillOver(Reason::Unreachable);
-                }
-                failure => Outcome::Failure(failure),
-            },
         };
-        let mut budget = self.shared.lock_retry_budget();
-        // Where reading a refusal's body took what was left, a send now would be cut off at once.
+        self.plan(outcome, tried.at, tried.draw, self.is_replayable(has_copy), may_charge)
+    }
+
+    /// What the policy says of an outcome that came at `at`.
+    pub(super) fn plan(
+        &self,
+        outcome: Outcome<'_>,
+        at: Instant,
+        draw: Draw,
+        replayable: bool,
+        may_charge: bool,
+    ) -> Decision {
+        // If reading a refusal's body took what was left, a send now would be cut off at once.
         let deadline = if clock::now() < self.deadline { self.deadline } else { at };
         let call = Call::new(deadline)
             .attempts(self.leg_attempts())
             .idempotent(self.idempotent)
             .replayable(replayable && !self.replaced)
-            .retry_budget_open(budget.allows(at));
-        let decision = decide(self.policy(), outcome, &call, at, self.shared.chance.draw());
-        match decision {
-            Decision::Wait { charged: true, .. } => {
-                let _ = budget.withdraw(at);
-                decision
-            }
+            .retry_budget_open(may_charge && self.shared.lock_retry_budget().allows(at));
+        match decide(self.policy(), outcome, &call, at, draw) {
             Decision::SpillOver(Reason::BodyNotReplayable) if self.replaced => {
                 Decision::SpillOver(Reason::RetryConflict)
             }
             decision => decision,
         }
     }
-
-    /// Keeps for re-runs by layers outside what this attempt came to.
-    fn remember(&self, sent: &Sent, decision: &Decision) {
-        let excused = match sent {
-            _ if matches!(decision, Decision::SpillOver(_)) => return self.run.gave_up(),
-            Sent::Unread(_) => true,
-            Sent::Read(read) => !invites_retry(read.1.status()),
-            Sent::Failed(error) => replay::failure(error) == Failure::Permanent,
-            Sent::CutOff => false,
-        };
-        if excused {
-            self.run.attempt_excused();
-        }
-    }
-
-    /// Keeps what is worth keeping of an attempt: its response, which no failure to connect replaces.
-    fn keep_response(&mut self, sent: Sent) {
-        if self.last.is_none() || !matches!(sent, Sent::Failed(_)) {
-            self.last = sent.detached().map(Box::new);
-        }
-    }
-
-    async fn wait(&mut self, until: Instant) {
-        let start = clock::now();
-        clock::sleep_until(until).await;
-        self.count_wait(clock::since(start));
-    }
-
-    pub(super) fn count_wait(&mut self, waited: Duration) {
-        self.waited = self.waited.saturating_add(waited);
-        self.report.waited_for(waited);
-    }
 }
 
-/// What comes after an attempt.
+/// What comes next of a call.
 enum Step {
+    /// An attempt, with the right to return to the front of the queue if it is a repeat.
+    Attempt {
+        request: Box<Request>,
+        place: Option<Place>,
+    },
     Return(Result<Response>),
-    /// The copy of the request, and the right to return to the front.
-    Repeat(Box<Request>, Option<Box<Place>>),
 }

@@ -1,4 +1,4 @@
-//! What a call has to do with the gate: it enters before each attempt, and tells it what came of the attempt.
+//! What a call has to do with the gate: it reserves before each attempt, and tells it what came of the attempt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,12 +8,13 @@ use reqwest::Request;
 
 use super::Shared;
 use crate::body::Held;
-use crate::decision::{Decision, Reason};
+use crate::decision::Reason;
 use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
 use crate::pace::{Cost, Planned, TokenEstimate};
 use crate::reading::{Hint, Reading};
+use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
 /// A call's standing at the gate.
@@ -24,32 +25,21 @@ pub(super) struct Entry<'a> {
     priority: Priority,
 }
 
-/// What an attempt leaves behind at the gate.
-#[derive(Default)]
-pub(super) struct Left {
-    /// To be held until the end of the response's body.
-    pub(super) permit: Option<Permit>,
-    /// The right to return to the front.
-    pub(super) place: Option<Place>,
-}
-
 impl<'a> Entry<'a> {
     /// The standing of `request`, where there is a gate.
     pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
         let gate = shared.gate.as_ref()?;
-        let scope = match (extensions.get::<ScopeKey>(), &shared.scope_by) {
-            (Some(scope), _) => scope.clone(),
-            (None, Some(scope_by)) => scope_by(request),
-            (None, None) => {
-                let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
-                shared.recent_scopes.scope_of(request, profile)
-            }
-        };
+        let named = || shared.scope_by.as_ref().and_then(|scope_by| unharmed(|| scope_by(request)));
+        let scope = extensions.get::<ScopeKey>().cloned().or_else(named).unwrap_or_else(|| {
+            let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
+            shared.recent_scopes.scope_of(request, profile)
+        });
         let estimate = extensions.get::<TokenEstimate>().copied();
         #[cfg(feature = "estimate")]
         let estimate = estimate.or_else(|| {
             let body = request.body()?.as_bytes()?;
-            shared.estimator.as_ref()?.estimate(body)
+            let estimator = shared.estimator.as_ref()?;
+            unharmed(|| estimator.estimate(body)).flatten()
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
@@ -102,6 +92,11 @@ impl Entry<'_> {
     pub(super) async fn publish(&self, booked: StoreRequest, wait: Duration) {
         self.gate.publish(&self.scope, booked, wait).await;
     }
+
+    /// Closes the scope for `wait` from `at`, by maximum.
+    pub(super) fn close(&self, wait: Duration, at: Instant) {
+        self.gate.close(&self.scope, wait, at);
+    }
 }
 
 /// Tells the gate of a response that is no refusal.
@@ -113,26 +108,22 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
     }
 }
 
-/// Tells the gate of a refusal for want of capacity.
+/// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its deadline.
+/// Returns the right to return to the front of the queue.
 pub(super) fn refused(
     permit: Permit,
     reading: &Reading,
-    decision: &Decision,
+    planned: Duration,
     deadline: Instant,
     at: Instant,
-) -> Left {
+) -> Option<Place> {
     if reading.terminal().is_some() {
         // An empty account says nothing of the others' pace, nor does a request that is too large.
-        return Left::default();
+        return None;
     }
     let advice = reading.hint().map(Hint::wait);
-    let planned = match decision {
-        Decision::Wait { until, .. } => until.saturating_duration_since(at),
-        Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
-    };
     let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    let place = permit.refused(advice, reading.exhausted(), planned, at);
-    Left { permit: None, place: Some(place) }
+    Some(permit.refused(advice, reading.exhausted(), planned, at))
 }
 
 /// Why a call that the gate turns away is spilled over.

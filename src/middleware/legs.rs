@@ -1,16 +1,13 @@
 //! The way of a call over several deployments: which one it is with, and where it goes from there.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::Result;
 
 use super::call::LogicalCall;
 use super::entry::Entry;
-use super::kept::taken;
 use super::sent::Sent;
 use crate::clock;
 use crate::decision::Reason;
@@ -19,6 +16,7 @@ use crate::observe;
 use crate::policy::AdmissionPolicy;
 use crate::reading::{Profile, Reading};
 use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target};
+use crate::unharmed::unharmed;
 
 /// The way of one call.
 pub(super) struct Legs<'a> {
@@ -134,7 +132,9 @@ impl LogicalCall<'_> {
 
     /// Makes the request one for the deployment that it goes to; it stays as it is where that cannot take it.
     pub(super) fn rewrite(&self, request: &mut Request) -> bool {
-        self.target().is_none_or(|target| target.rewrite.apply(request).is_ok())
+        // A function of the user's may map the body or set the credential; one that panics cannot take the request.
+        let apply = |target: &Target| unharmed(|| target.rewrite.apply(request).is_ok()).unwrap_or(false);
+        self.target().is_none_or(apply)
     }
 
     /// Takes note of an answer, for the shares of refusals and for the way back to the primary.
@@ -153,26 +153,16 @@ impl LogicalCall<'_> {
         if let Some(native) = reading.and_then(Reading::native_spill_over) {
             self.native_spill_over(native);
         }
+        self.end_legs(Turn::Answered(status, reading));
+    }
+
+    /// The call ends here after it has been elsewhere: tells the report where.
+    pub(super) fn end_legs(&mut self, turn: Turn<'_>) {
         if self.legs.as_ref().is_some_and(|legs| !legs.done.is_empty()) {
-            self.end_leg(None, Turn::Answered(status, reading), clock::now());
+            self.end_leg(None, turn, clock::now());
             let legs = self.finished_legs();
             self.report.went(legs);
         }
-    }
-
-    /// A call that its deployment does not get: goes on with the next, or back to the caller.
-    pub(super) fn leave_unsent(
-        &mut self,
-        reason: Reason,
-        turn: Turn<'_>,
-        request: &mut Request,
-        extensions: &Extensions,
-    ) -> ControlFlow<Result<Response>> {
-        if self.onward(reason, turn, Some(request), extensions) {
-            return ControlFlow::Continue(());
-        }
-        let wait = if let Turn::Refused(refusal) = turn { Some(refusal.wait) } else { None };
-        ControlFlow::Break(self.turned_away(reason, wait, taken(request)))
     }
 
     /// What is left of the budget, where it is enough to begin a leg with.
@@ -282,6 +272,7 @@ const fn closes_the_primary(reason: Option<Reason>) -> bool {
         reason,
         Some(
             Reason::BudgetExceeded
+                | Reason::NoResponse
                 | Reason::WaitsFailed
                 | Reason::AttemptsExhausted
                 | Reason::RetryBudgetSpent

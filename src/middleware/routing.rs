@@ -15,8 +15,9 @@ use crate::gate::{Look, Priority, ScopeKey};
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 use crate::spill::{
-    CallAttributes, Choice, DeploymentState, PRIMARY, RouteCall, Stage, Standing, usual_target,
+    CallAttributes, Choice, DeploymentState, PRIMARY, RouteCall, Routes, Stage, Standing, usual_target,
 };
+use crate::unharmed::unharmed;
 
 impl LogicalCall<'_> {
     /// Before anything is sent: whether the call goes to the primary at all.
@@ -42,10 +43,7 @@ impl LogicalCall<'_> {
         let candidates = legs.candidates(request);
         let call = self.as_seen(legs, Stage::BeforeSend, extensions, None, None, now);
         let (primary, targets) = self.states(legs, &candidates, now);
-        let choice = match &routes.router {
-            Some(router) => router.route(&call, &primary, &targets),
-            None => Choice::Default,
-        };
+        let choice = chosen(routes, &call, &primary, &targets);
         let (index, reason) = match choice {
             Choice::SpillTo(index) if index < targets.len() => (Some(index), Reason::RouterChoice),
             Choice::Stay | Choice::GiveUp => (None, Reason::RouterChoice),
@@ -89,10 +87,7 @@ impl LogicalCall<'_> {
         let candidates = legs.candidates(spare);
         let call = self.as_seen(legs, Stage::WaitFits, extensions, None, Some(*wait), at);
         let (primary, targets) = self.states(legs, &candidates, at);
-        let choice = match &legs.routes.router {
-            Some(router) => router.route(&call, &primary, &targets),
-            None => Choice::Default,
-        };
+        let choice = chosen(legs.routes, &call, &primary, &targets);
         let (planned, reason) = match choice {
             Choice::SpillTo(index) if let Some(to) = candidates.get(index) => {
                 (Planned::To(*to), Reason::RouterChoice)
@@ -136,10 +131,7 @@ impl LogicalCall<'_> {
         };
         let call = self.as_seen(legs, Stage::Spill, extensions, Some(reason), wait, now);
         let (primary, targets) = self.states(legs, candidates, now);
-        let choice = match &legs.routes.router {
-            Some(router) => router.route(&call, &primary, &targets),
-            None => Choice::Default,
-        };
+        let choice = chosen(legs.routes, &call, &primary, &targets);
         let index = match choice {
             Choice::SpillTo(index) if index < targets.len() => index,
             Choice::Stay | Choice::GiveUp => return None,
@@ -202,4 +194,15 @@ impl LogicalCall<'_> {
         };
         (state(PRIMARY, None, primary, 1), candidates.iter().filter_map(target).collect())
     }
+}
+
+/// What the user's router says; without one, or where it panics, the choice is the usual one.
+fn chosen(
+    routes: &Routes,
+    call: &RouteCall<'_>,
+    primary: &DeploymentState<'_>,
+    targets: &[DeploymentState<'_>],
+) -> Choice {
+    let router = routes.router.as_ref();
+    router.and_then(|router| unharmed(|| router.route(call, primary, targets))).unwrap_or(Choice::Default)
 }

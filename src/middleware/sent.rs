@@ -1,13 +1,23 @@
 //! What came of one attempt.
 
+use std::time::Instant;
+
 use http::StatusCode;
 use reqwest::Response;
-use reqwest_middleware::Error;
 
-use super::replay;
-use crate::body::Peeked;
+use super::replay::Failed;
+use crate::body::{LastResponse, Peeked};
 use crate::decision::Failure;
+use crate::gate::{Permit, Place};
+use crate::jitter::Draw;
 use crate::reading::Reading;
+
+/// How an attempt ended.
+pub(super) enum AttemptOutcome {
+    Success(Response),
+    /// Anything that has to be decided about.
+    Other(Sent),
+}
 
 /// What came of one attempt, if not a success.
 pub(super) enum Sent {
@@ -15,27 +25,43 @@ pub(super) enum Sent {
     Unread(Response),
     /// A response that may be a refusal.
     Read(Box<(Peeked, Reading)>),
-    Failed(Error),
-    /// Cut off at the deadline.
+    Failed(Failed),
+    /// No response head by the deadline.
     CutOff,
 }
 
-impl Sent {
-    /// What is worth keeping of a failed attempt during a wait; not its connection.
-    pub(super) fn detached(self) -> Option<Self> {
-        match self {
-            Self::Read(mut read) => {
-                read.0.detach();
-                Some(Self::Read(read))
-            }
-            Self::Failed(error) => Some(Self::Failed(error)),
-            Self::Unread(_) | Self::CutOff => None,
-        }
-    }
+/// An attempt that is to be decided about.
+pub(super) struct Tried {
+    pub(super) sent: Sent,
+    /// When it came back.
+    pub(super) at: Instant,
+    /// The chance that the decision about it takes, however often it is looked at.
+    pub(super) draw: Draw,
+    /// Until the gate is told of the outcome, or the response's body ends.
+    pub(super) permit: Option<Permit>,
+    /// The right to return to the front of the queue.
+    pub(super) place: Option<Place>,
+}
 
+/// The last response of earlier attempts.
+pub(super) struct Earlier {
+    pub(super) response: LastResponse,
+    /// The response itself, if the policy hands it to the caller.
+    pub(super) whole: Option<Box<Peeked>>,
+    pub(super) belongs_to: Position,
+}
+
+/// The number of an attempt, and the target that it was sent to, if not to the primary.
+pub(super) type Position = (u32, Option<usize>);
+
+impl Sent {
     /// Whether the deployment said no, or nothing was sent to it: a call of any method may then go elsewhere.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Read(_)) || self.failure() == Some(Failure::Connect)
+    pub(super) const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Read(_) => true,
+            Self::Failed(failed) => failed.is_unsent,
+            Self::Unread(_) | Self::CutOff => false,
+        }
     }
 
     pub(super) fn status(&self) -> Option<StatusCode> {
@@ -46,9 +72,9 @@ impl Sent {
         }
     }
 
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub(super) const fn failure(&self) -> Option<Failure> {
         match self {
-            Self::Failed(error) => Some(replay::failure(error)),
+            Self::Failed(failed) => Some(failed.failure),
             Self::CutOff => Some(Failure::Unknown),
             Self::Unread(_) | Self::Read(_) => None,
         }
@@ -59,7 +85,7 @@ impl Sent {
         match self {
             Self::Unread(_) => false,
             Self::Read(read) => read.1.leaves_outcome_open(),
-            Self::Failed(error) => replay::failure(error) == Failure::Unknown,
+            Self::Failed(failed) => failed.failure == Failure::Unknown,
             Self::CutOff => true,
         }
     }

@@ -1,5 +1,7 @@
 //! The same facts as numbers, through the `metrics` facade.
 
+use std::time::Duration;
+
 use metrics::{counter, histogram};
 
 use super::DecisionEvent;
@@ -13,12 +15,13 @@ pub(super) fn decision(event: &DecisionEvent<'_>) {
     if let Some(status) = event.status {
         counter!("reqwest_admission_responses_total", "status" => status.as_u16().to_string()).increment(1);
     }
-    if let Some(wait) = event.wait {
-        histogram!("reqwest_admission_wait_seconds").record(wait.as_secs_f64());
-    }
     if let (Some(raw_wait), Some(_)) = (event.raw_wait, event.source) {
         histogram!("reqwest_admission_advised_wait_seconds").record(raw_wait.as_secs_f64());
     }
+}
+
+pub(super) fn waited(waited: Duration) {
+    histogram!("reqwest_admission_wait_seconds").record(waited.as_secs_f64());
 }
 
 pub(super) fn routed(to: &str, reason: Reason) {

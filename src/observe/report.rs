@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use http::{Extensions, HeaderValue, StatusCode};
+use http::{Extensions, StatusCode};
 
+use crate::body::LastResponse;
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
 use crate::ownership::{CallCell, RetryConflict};
@@ -51,49 +52,19 @@ impl WeakReport {
     }
 }
 
+/// What happened to the call. Everything that is told of it is a view of this.
 #[derive(Debug, Default)]
 struct Inner {
     waited: Duration,
-    /// Apart from the others, so that a call of one attempt allocates nothing for it.
-    newest: Newest,
+    attempts: Vec<AttemptReport>,
+    /// How the call ended, if not with what was decided about its newest attempt.
+    end: Option<Decision>,
     ledger: Option<Arc<Ledger>>,
-    more: Option<Box<More>>,
-}
-
-/// What few calls have.
-#[derive(Debug, Default)]
-struct More {
-    earlier: Vec<AttemptReport>,
     spill_over: Option<SpillOver>,
+    last: Option<LastResponse>,
     conflicts: Vec<RetryConflict>,
     legs: Vec<LegReport>,
     native: Quiet,
-}
-
-/// The newest attempt. Most calls are one success, of which a report is made only if somebody asks.
-#[derive(Debug, Default)]
-enum Newest {
-    #[default]
-    None,
-    Success(StatusCode, Option<HeaderValue>),
-    Other(Box<AttemptReport>),
-}
-
-impl Newest {
-    fn report(&self) -> Option<AttemptReport> {
-        match self {
-            Self::None => None,
-            Self::Success(status, request_id) => Some(AttemptReport {
-                status: Some(*status),
-                failure: None,
-                request_id: request_id.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned),
-                hint: None,
-                decision: Decision::Admit,
-                wait: None,
-            }),
-            Self::Other(report) => Some(AttemptReport::clone(report)),
-        }
-    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -113,25 +84,10 @@ pub struct AttemptReport {
     pub hint: Option<Hint>,
     /// What was decided.
     pub decision: Decision,
-    /// The wait as planned, jitter included.
+    /// The wait as planned, jitter included. The gate may add to it.
     pub wait: Option<Duration>,
-}
-
-impl Inner {
-    fn more(&mut self) -> &mut More {
-        self.more.get_or_insert_default()
-    }
-
-    fn push(&mut self, newest: Newest) {
-        let earlier = std::mem::replace(&mut self.newest, newest);
-        if matches!(earlier, Newest::None) {
-            return;
-        }
-        let details = &mut self.more().earlier;
-        if details.len() < MAX_DETAILS.saturating_sub(1) {
-            details.extend(earlier.report());
-        }
-    }
+    /// The wait as it really was, from the outcome of this attempt until the gate let the next one go or turned it away.
+    pub waited: Option<Duration>,
 }
 
 impl CallReport {
@@ -170,9 +126,7 @@ impl CallReport {
     /// The attempts in order; at most the first 127 and the newest.
     #[must_use]
     pub fn details(&self) -> Vec<AttemptReport> {
-        let inner = self.lock();
-        let earlier = inner.more.iter().flat_map(|more| &more.earlier);
-        earlier.cloned().chain(inner.newest.report()).collect()
+        self.lock().attempts.clone()
     }
 
     /// The request ids of all attempts whose responses had one.
@@ -181,16 +135,25 @@ impl CallReport {
         self.details().into_iter().filter_map(|attempt| attempt.request_id).collect()
     }
 
-    /// The newest decision.
+    /// The newest decision; at the end of a call, how it ended. So a call that the gate turns away after a refusal ends in
+    /// [`Decision::SpillOver`], though the refusal was answered with a wait.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        self.lock().newest.report().map(|newest| newest.decision)
+        let inner = self.lock();
+        inner.end.clone().or_else(|| Some(inner.attempts.last()?.decision.clone()))
+    }
+
+    /// The server's last response that did not reach the caller as one: a refusal, or a failure that was repeated. It is
+    /// here also if the call ended in an error of its own, after a later attempt or on another deployment.
+    #[must_use]
+    pub fn last_response(&self) -> Option<LastResponse> {
+        self.lock().last.clone()
     }
 
     /// The signal, if the call was spilled over.
     #[must_use]
     pub fn spill_over(&self) -> Option<SpillOver> {
-        self.lock().more.as_ref()?.spill_over.clone()
+        self.lock().spill_over.clone()
     }
 
     /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
@@ -206,14 +169,13 @@ impl CallReport {
     /// What showed itself of other layers that retry.
     #[must_use]
     pub fn conflicts(&self) -> Vec<RetryConflict> {
-        self.lock().more.as_ref().map(|more| more.conflicts.clone()).unwrap_or_default()
+        self.lock().conflicts.clone()
     }
 
     pub(crate) fn conflicted(&self, conflict: RetryConflict) {
         let mut inner = self.lock();
-        let conflicts = &mut inner.more().conflicts;
-        if conflicts.len() < MAX_DETAILS {
-            conflicts.push(conflict);
+        if inner.conflicts.len() < MAX_DETAILS {
+            inner.conflicts.push(conflict);
         }
     }
 
@@ -221,59 +183,59 @@ impl CallReport {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An attempt came to a success, whose body holds what `ledger` accounts for.
-    pub(crate) fn succeeded(
-        &self,
-        status: StatusCode,
-        request_id: Option<HeaderValue>,
-        ledger: Option<Arc<Ledger>>,
-    ) {
-        let mut inner = self.lock();
-        inner.push(Newest::Success(status, request_id));
-        if ledger.is_some() {
-            inner.ledger = ledger;
-        }
-    }
-
     pub(crate) fn decided(&self, attempt: AttemptReport) {
-        self.lock().push(Newest::Other(Box::new(attempt)));
+        let mut inner = self.lock();
+        inner.end = None;
+        inner.attempts.truncate(MAX_DETAILS.saturating_sub(1));
+        inner.attempts.push(attempt);
     }
 
     /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
     /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {
-        self.lock().more.as_ref().map(|more| more.legs.clone()).unwrap_or_default()
+        self.lock().legs.clone()
     }
 
     /// The marks of a service that spilled the call over by itself, or tried to
     /// ([Azure OpenAI's spill-over](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)).
     #[must_use]
     pub fn native_spill_over(&self) -> Option<NativeSpillOver> {
-        self.lock().more.as_ref()?.native.0.clone()
+        self.lock().native.0.clone()
     }
 
     pub(crate) fn went(&self, legs: Vec<LegReport>) {
         if !legs.is_empty() {
-            self.lock().more().legs = legs;
+            self.lock().legs = legs;
         }
     }
 
     pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().more().native = Quiet(Some(native.clone()));
+        self.lock().native = Quiet(Some(native.clone()));
     }
 
     pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
         self.lock().ledger = Some(ledger);
     }
 
-    pub(crate) fn waited_for(&self, wait: Duration) {
+    pub(crate) fn waited_for(&self, waited: Duration) {
         let mut inner = self.lock();
-        inner.waited = inner.waited.saturating_add(wait);
+        inner.waited = inner.waited.saturating_add(waited);
+        if let Some(newest) = inner.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
+            newest.waited = Some(waited);
+        }
+    }
+
+    pub(crate) fn keeps(&self, last: LastResponse) {
+        self.lock().last = Some(last);
+    }
+
+    pub(crate) fn ended(&self, decision: Decision) {
+        self.lock().end = Some(decision);
     }
 
     pub(crate) fn spilled_over(&self, spill: SpillOver) {
-        self.lock().more().spill_over = Some(spill);
+        self.lock().spill_over = Some(spill);
     }
 
     /// A report is worth nothing if one panic makes all later ones panic.

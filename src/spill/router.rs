@@ -129,6 +129,8 @@ pub enum Choice {
 /// given: each is tried at most once per call, and those that cannot take the request are left out. Asked in the
 /// task of the call, without any lock held; it should return soon.
 ///
+/// If it panics, the choice is the default one.
+///
 /// Whatever it says, laws hold: nothing is sent before its deployment's gate lets it, nothing after the deadline, and
 /// nothing twice that may not be repeated.
 ///

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use reqwest::{Request, Response};
 
 use super::LegReport;
+use crate::body::LastResponse;
 use crate::decision::Reason;
 use crate::error_chain;
 use crate::reading::{Hint, NativeSpillOver, Reading};
@@ -37,80 +37,31 @@ use crate::reading::{Hint, NativeSpillOver, Reading};
 pub struct SpillOver(Arc<Inner>);
 
 struct Inner {
-    reason: Reason,
-    attempts: u32,
-    waited: Duration,
-    last: Option<LastResponse>,
-    request: Mutex<Option<Request>>,
+    facts: Facts,
+    /// The request of a call that was never sent; the first who asks takes it.
+    unsent: Mutex<Option<Request>>,
+}
+
+/// What is known of a call that is given up.
+pub(crate) struct Facts {
+    pub(crate) reason: Reason,
+    pub(crate) attempts: u32,
+    pub(crate) waited: Duration,
+    pub(crate) last: Option<LastResponse>,
+    /// Whether the last response is what the call was given up for, and not that of an earlier attempt or another deployment.
+    pub(crate) is_about_last: bool,
     /// The wait that the gate expects, and from when.
-    expected: Option<(Duration, SystemTime)>,
-    possibly_processed: bool,
-    legs: Vec<LegReport>,
-    /// A copy of the request as the caller gave it, where there is one.
-    copy: Mutex<Option<Request>>,
-}
-
-/// What is kept of the last response.
-struct LastResponse {
-    reading: Reading,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Inner {
-    const fn new(reason: Reason, attempts: u32, waited: Duration) -> Self {
-        Self {
-            reason,
-            attempts,
-            waited,
-            last: None,
-            request: Mutex::new(None),
-            expected: None,
-            possibly_processed: false,
-            legs: Vec::new(),
-            copy: Mutex::new(None),
-        }
-    }
+    pub(crate) expected: Option<(Duration, SystemTime)>,
+    pub(crate) possibly_processed: bool,
+    pub(crate) legs: Vec<LegReport>,
+    /// A copy of the request as the caller gave it, for a ticket.
+    pub(crate) copy: Option<Request>,
 }
 
 impl SpillOver {
-    pub(crate) fn after_response(
-        reason: Reason,
-        attempts: u32,
-        waited: Duration,
-        reading: Reading,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Self {
-        let last = Some(LastResponse { reading, headers, body });
-        Self(Arc::new(Inner { last, ..Inner::new(reason, attempts, waited) }))
-    }
-
-    /// For an attempt that was cut off without a response.
-    pub(crate) fn without_response(reason: Reason, attempts: u32, waited: Duration) -> Self {
-        Self(Arc::new(Inner { possibly_processed: true, ..Inner::new(reason, attempts, waited) }))
-    }
-
-    /// For a call that the gate did not let go.
-    pub(crate) fn unsent(
-        reason: Reason,
-        attempts: u32,
-        waited: Duration,
-        request: Request,
-        expected: Option<(Duration, SystemTime)>,
-    ) -> Self {
-        let request = Mutex::new(Some(request));
-        Self(Arc::new(Inner { request, expected, ..Inner::new(reason, attempts, waited) }))
-    }
-
-    /// The same with what is known beyond the last response: whether an attempt may have been processed, and the wait
-    /// that the gate expects.
-    pub(crate) fn knowing(mut self, unclear: bool, expected: Option<(Duration, SystemTime)>) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.possibly_processed |= unclear;
-            inner.expected = expected.or(inner.expected);
-        }
-        self
+    /// The signal; with the request, if it was never sent.
+    pub(crate) fn new(facts: Facts, unsent: Option<Request>) -> Self {
+        Self(Arc::new(Inner { facts, unsent: Mutex::new(unsent) }))
     }
 
     /// The signal in the outcome of `send()`, if the call was spilled over; errors are searched as by [`find`](Self::find).
@@ -146,26 +97,32 @@ impl SpillOver {
     /// Why the call was given up.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        self.0.reason
+        self.0.facts.reason
+    }
+
+    /// Whether the call was given up because the server did not answer within the latency budget.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        self.reason() == Reason::NoResponse
     }
 
     /// How many times the request was sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
-        self.0.attempts
+        self.0.facts.attempts
     }
 
     /// How long the call waited between attempts.
     #[must_use]
     pub fn waited(&self) -> Duration {
-        self.0.waited
+        self.0.facts.waited
     }
 
     /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the
     /// wait that the gate expects.
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
-        self.hint().map(Hint::wait).or(self.0.expected.map(|(wait, _)| wait))
+        self.hint().map(Hint::wait).or(self.0.facts.expected.map(|(wait, _)| wait))
     }
 
     /// The moment, by the local wall clock, at which the server takes the next request; `None` where it named none.
@@ -173,7 +130,7 @@ impl SpillOver {
     /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
-        let expected = self.0.expected.and_then(|(wait, at)| at.checked_add(wait));
+        let expected = self.0.facts.expected.and_then(|(wait, at)| at.checked_add(wait));
         let advised = self.reading().and_then(|reading| {
             let wait = reading.hint()?.wait();
             reading.received_at().checked_add(wait)
@@ -191,7 +148,7 @@ impl SpillOver {
     /// What the last response said about capacity.
     #[must_use]
     pub fn reading(&self) -> Option<&Reading> {
-        self.0.last.as_ref().map(|last| &last.reading)
+        self.0.facts.last.as_ref().map(LastResponse::reading)
     }
 
     /// The last response's status; `None` where there was no response.
@@ -203,13 +160,14 @@ impl SpillOver {
     /// The last response's headers.
     #[must_use]
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.0.last.as_ref().map(|last| &last.headers)
+        self.0.facts.last.as_ref().map(LastResponse::headers)
     }
 
-    /// The last response's body, at most the first 64 KiB; empty where there was none.
+    /// The last response's body, at most the first 64 KiB; empty if there was none. A call that the head of the response
+    /// decided waits for no body: then this is what had arrived with it.
     #[must_use]
     pub fn body(&self) -> &[u8] {
-        self.0.last.as_ref().map_or(&[], |last| &last.body)
+        self.0.facts.last.as_ref().map_or(&[], LastResponse::body)
     }
 
     /// The last response's request id, where it has a short and printable one.
@@ -223,54 +181,40 @@ impl SpillOver {
     /// elsewhere may do its work twice.
     #[must_use]
     pub fn possibly_processed(&self) -> bool {
-        self.0.possibly_processed
+        self.0.facts.possibly_processed
     }
 
     /// The call's way over several deployments, the one that gave it up last included; empty where there are no others
     /// to go to.
     #[must_use]
     pub fn legs(&self) -> &[LegReport] {
-        &self.0.legs
+        &self.0.facts.legs
     }
 
     /// The marks of a service that spilled the call over by itself, or tried to and says why it could not.
     #[must_use]
     pub fn native_spill_over(&self) -> Option<&NativeSpillOver> {
-        let of_legs = || self.0.legs.iter().rev().find_map(LegReport::native_spill_over);
+        let of_legs = || self.0.facts.legs.iter().rev().find_map(LegReport::native_spill_over);
         self.reading().and_then(Reading::native_spill_over).or_else(of_legs)
     }
 
-    pub(crate) fn went(&mut self, legs: Vec<LegReport>) {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.legs = legs;
-        }
-    }
-
-    /// Keeps a copy of the request for a ticket.
-    pub(crate) fn keep(&mut self, copy: Option<Request>) {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.copy = Mutex::new(copy);
-        }
-    }
-
-    /// Shows the request, where there is one or a copy of one.
+    /// Shows the request, if it or a copy of it is here.
     pub(super) fn with_request<T>(&self, show: impl FnOnce(&Request) -> T) -> Option<T> {
-        let unsent = self.0.request.lock().unwrap_or_else(PoisonError::into_inner);
-        let copy = self.0.copy.lock().unwrap_or_else(PoisonError::into_inner);
-        unsent.as_ref().or(copy.as_ref()).map(show)
+        let unsent = self.0.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        unsent.as_ref().or(self.0.facts.copy.as_ref()).map(show)
     }
 
-    /// The request, where it was never sent; the first caller gets it.
+    /// The request, if it was never sent; the first caller gets it.
     #[must_use]
     pub fn take_request(&self) -> Option<Request> {
-        self.0.request.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.unsent.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl fmt::Display for SpillOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
-        if let Some(status) = self.status() {
+        if let Some(status) = self.status().filter(|_| self.0.facts.is_about_last) {
             write!(f, " (status {}", status.as_u16())?;
             if let Some(hint) = self.hint() {
                 write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
@@ -293,9 +237,9 @@ impl fmt::Debug for SpillOver {
             .field("reason", &self.reason())
             .field("attempts", &self.attempts())
             .field("waited", &self.waited())
-            .field("status", &self.status())
+            .field("status", &self.status().filter(|_| self.0.facts.is_about_last))
             .field("advised_wait", &self.advised_wait())
-            .field("request_id", &self.request_id())
+            .field("request_id", &self.request_id().filter(|_| self.0.facts.is_about_last))
             .finish_non_exhaustive()
     }
 }

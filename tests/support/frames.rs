@@ -84,7 +84,10 @@ impl http_body::Body for Frames {
                 Some(Piece::Data(data)) => Some(Ok(Frame::data(data))),
                 Some(Piece::Fail) => Some(Err(std::io::Error::other("the connection was lost"))),
                 Some(Piece::Panic) => panic!("a body that panics"),
-                Some(Piece::Hang) => return Poll::Pending,
+                Some(Piece::Hang) => {
+                    self.pieces.push_front(Piece::Hang);
+                    return Poll::Pending;
+                }
                 Some(Piece::Pause(pause)) => {
                     self.pause = Some(Box::pin(tokio::time::sleep(pause)));
                     continue;

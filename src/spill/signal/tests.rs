@@ -12,9 +12,19 @@ fn neither_text_shows_headers_or_body() {
         Some(b"secret-body"),
         SystemTime::UNIX_EPOCH,
     );
-    let body = Bytes::from_static(b"secret-body");
-    let spill =
-        SpillOver::after_response(Reason::AttemptsExhausted, 3, Duration::ZERO, reading, headers, body);
+    let last = LastResponse::new(reading, headers, bytes::Bytes::from_static(b"secret-body"));
+    let facts = Facts {
+        reason: Reason::AttemptsExhausted,
+        attempts: 3,
+        waited: Duration::ZERO,
+        last: Some(last),
+        is_about_last: true,
+        expected: None,
+        possibly_processed: false,
+        legs: Vec::new(),
+        copy: None,
+    };
+    let spill = SpillOver::new(facts, None);
     for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
         assert!(!text.contains("secret"), "{text}");
     }
