@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Options: `--budget-ms N` (default 30000) and `--attempt N` (default 1) of the call to decide about, `--profile NAME`
-//! of the vendor, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
+//! of the vendor, `--profile-file FILE` of a profile of your own in TOML or JSON, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
 //! line out. Of a response as curl printed it, the waits before all further attempts are shown as well, which requests may
 //! be sent again, and what the gate does about other calls of the scope. Exits with 1 where an input could not be read, with 2 on a usage error.
 
@@ -18,18 +18,21 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_admission::decision::{Call, Decision, Outcome, decide};
 use reqwest_admission::jitter::Draw;
-use reqwest_admission::reading::{Hint, Profile, Terminal};
+use reqwest_admission::reading::{Hint, HintSource, Noted, NotedAs, Profile, Terminal, why};
 use reqwest_admission::{AdmissionPolicy, LatencyBudget, Reading};
 use serde::{Deserialize, Serialize};
 
 #[path = "explain/forecast.rs"]
 mod forecast;
 
-const USAGE: &str = "usage: explain [--jsonl] [--profile NAME] [--budget-ms N] [--attempt N] < input";
+const USAGE: &str =
+    "usage: explain [--jsonl] [--profile NAME | --profile-file FILE] [--budget-ms N] [--attempt N] < input";
 
 struct Options {
     jsonl: bool,
     profile: String,
+    /// One of the user's own, which counts instead.
+    own_profile: Option<Profile>,
     budget: Duration,
     attempt: u32,
 }
@@ -39,6 +42,7 @@ impl Options {
         let mut options = Self {
             jsonl: false,
             profile: "standard".to_owned(),
+            own_profile: None,
             budget: Duration::from_secs(30),
             attempt: 1,
         };
@@ -51,6 +55,7 @@ impl Options {
             match name.as_str() {
                 "--jsonl" if joined.is_none() => options.jsonl = true,
                 "--profile" => options.profile = value()?,
+                "--profile-file" => options.own_profile = Some(profile_in(&value()?)?),
                 "--budget-ms" => {
                     let millis = value()?.parse().map_err(|error| format!("--budget-ms: {error}"))?;
                     options.budget = Duration::from_millis(millis);
@@ -74,6 +79,17 @@ impl Options {
         let call = call.idempotent(idempotent);
         (decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, draw), now)
     }
+}
+
+/// Reads a profile from a file, JSON if its name ends so, else TOML.
+fn profile_in(file: &str) -> Result<Profile, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let profile = if file.ends_with(".json") {
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    } else {
+        toml::from_str(&text).map_err(|error| error.to_string())
+    };
+    profile.map_err(|problem| format!("{file}: {problem}"))
 }
 
 fn main() -> ExitCode {
@@ -157,7 +173,8 @@ fn explain_case(line: &[u8], options: &Options) -> Result<String, String> {
     }
     let status = StatusCode::from_u16(case.status).map_err(|error| error.to_string())?;
     let received_at = system_time(case.now).ok_or("now: out of range")?;
-    let profile = Profile::named(case.provider.as_deref().unwrap_or("standard"));
+    let built_in = || Profile::named(case.provider.as_deref().unwrap_or("standard"));
+    let profile = options.own_profile.as_ref().unwrap_or_else(built_in);
     let body = case.body.as_deref().map(str::as_bytes);
     let reading = Reading::with_profile(profile, status, &headers, body, received_at);
     let hint = waited_for(&reading);
@@ -287,22 +304,52 @@ fn explain_printed(options: &Options) -> std::io::Result<bool> {
             return Ok(false);
         }
     };
-    let profile = Profile::named(&options.profile);
-    if profile.name() != options.profile {
+    let profile = options.own_profile.as_ref().unwrap_or_else(|| Profile::named(&options.profile));
+    if options.own_profile.is_none() && profile.name() != options.profile {
         eprintln!("no profile is called {:?}, reading with the standard one", options.profile);
     }
     std::io::stdout().lock().write_all(explain(&printed, profile, options)?.as_bytes())?;
     Ok(true)
 }
 
-fn explain(printed: &Printed<'_>, profile: &'static Profile, options: &Options) -> std::io::Result<String> {
+fn explain(printed: &Printed<'_>, profile: &Profile, options: &Options) -> std::io::Result<String> {
     let Printed { status, headers, body } = printed;
     let reading = Reading::with_profile(profile, *status, headers, Some(body), SystemTime::now());
     let mut text = describe(&reading, profile, options);
+    text.push_str(&reasons(profile, printed));
     let gate = forecast::gate(*status, headers, body, profile, options)?;
     // Writing to a string does not fail.
     let _ = writeln!(text, "{:<12}{gate}", "gate");
     Ok(text)
+}
+
+/// Why: what became of each field and member that speaks of capacity.
+fn reasons(profile: &Profile, printed: &Printed<'_>) -> String {
+    let Printed { status, headers, body } = printed;
+    let noted = why(profile, *status, headers, Some(body), SystemTime::now());
+    let decides = noted.iter().find(|noted| matches!(noted.outcome, NotedAs::Decides(_)));
+    let mut text = String::new();
+    for Noted { source, outcome, .. } in &noted {
+        let value = match source {
+            HintSource::Header(name) => {
+                headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+            }
+            _ => None,
+        };
+        let value = value.map(|value| format!(" ({value})")).unwrap_or_default();
+        let became = match (outcome, decides) {
+            (NotedAs::Decides(_), _) => "decides".to_owned(),
+            (NotedAs::Outranked(wait), Some(by)) => {
+                format!("{} ms, outranked by {}", whole_millis(*wait), by.source)
+            }
+            (NotedAs::Outranked(wait), None) => format!("{} ms, not asked for", whole_millis(*wait)),
+            (NotedAs::Read, _) => "read, and states no wait".to_owned(),
+            _ => "not understood".to_owned(),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:<12}{source}{value}: {became}", "why");
+    }
+    text
 }
 
 fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
@@ -409,6 +456,42 @@ mod tests {
         assert!(line(&later, "backoff").starts_with("100 to 4000 ms before attempt 5, "), "{later}");
         assert!(line(&text, "replay").starts_with("any method"), "{text}");
         assert!(line(&text, "gate").starts_with("closes the scope: the next call is sent after "), "{text}");
+    }
+
+    #[test]
+    fn why_a_response_is_read_as_it_is() {
+        let text = explained(
+            "HTTP/1.1 429 x\r\nretry-after: 5\r\nx-ratelimit-remaining: 0\r\nx-ratelimit-reset: 30\r\n\
+             retry-after-ms: soon\r\n\r\n{\"message\":\"try again in 7s\"}",
+            &[],
+        );
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("why         ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "retry-after (5): decides",
+                "x-ratelimit-remaining (0): read, and states no wait",
+                "x-ratelimit-reset (30): 30000 ms, outranked by retry-after",
+                "retry-after-ms (soon): not understood",
+                "body:message: 7000 ms, outranked by retry-after",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_profile_of_ones_own_is_read_from_a_file() {
+        let path = std::env::temp_dir().join(format!("explain-profile-{}.toml", std::process::id()));
+        std::fs::write(&path, "name = \"my-gateway\"\nwait_headers = [[\"x-backoff\", \"milliseconds\"]]\n")
+            .unwrap();
+        let args = ["--profile-file".to_owned(), path.to_str().unwrap().to_owned()];
+        let options = Options::from_args(args.into_iter()).unwrap();
+        let printed = Printed::last(b"HTTP/1.1 429 x\r\nx-backoff: 1500\r\n\r\n").unwrap();
+        let text = explain(&printed, options.own_profile.as_ref().unwrap(), &options).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(line(&text, "wait"), "1500 ms");
+        assert_eq!(line(&text, "why"), "x-backoff (1500): decides");
+        let missing = Options::from_args(["--profile-file=/nowhere.toml".to_owned()].into_iter());
+        assert!(missing.err().is_some_and(|problem| problem.contains("/nowhere.toml")));
     }
 
     #[test]

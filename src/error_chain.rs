@@ -40,11 +40,11 @@ pub(crate) fn find<'a, T: Error + Send + Sync + 'static>(error: &'a (dyn Error +
         if found.is_some() {
             return found;
         }
-        next = error.source();
-        // The `source` of this one leaves out the very error that it was made of.
-        if let Some(inner) = error.downcast_ref().and_then(std::io::Error::get_ref) {
-            next = Some(inner);
-        }
+        next = match error.downcast_ref::<std::io::Error>() {
+            // Its own `source` leaves out the very error that it was made of.
+            Some(error) => error.get_ref().map(|inner| -> &(dyn Error + 'static) { inner }),
+            None => error.source(),
+        };
     }
     None
 }

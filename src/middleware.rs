@@ -74,6 +74,8 @@ struct Shared {
     profile: Option<Profile>,
     /// Those of single hosts, before the built-in ones.
     profiles: Vec<Profile>,
+    /// Whether one of these profiles says that a server refuses inside of successes.
+    refuses_inside: bool,
     /// The host that was asked for last, and its profile: most clients talk to one.
     last_profile: Mutex<Option<(Box<str>, Profile)>>,
     gate: Option<Gate>,

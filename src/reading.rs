@@ -12,6 +12,7 @@ mod profile;
 mod structured;
 mod value;
 mod waits;
+mod why;
 mod windows;
 
 use std::num::NonZeroU32;
@@ -26,6 +27,7 @@ pub use marks::NativeSpillOver;
 pub(crate) use marks::{number, proxy_attempts};
 pub use profile::{CountedBy, Profile, ProfileBuilder, ProfileError};
 pub use value::TimeUnit;
+pub use why::{Noted, NotedAs, why};
 
 use crate::units::{QuotaUnit, QuotaUnits};
 

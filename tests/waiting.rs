@@ -313,6 +313,30 @@ async fn a_spill_over_remembers_that_an_earlier_attempt_may_have_been_processed(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_inside_of_a_200_is_waited_out_where_a_profile_says_so() {
+    let throttled = r#"{"errors":[{"extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":752,
+        "throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":2,"restoreRate":50}}}}"#;
+    let json =
+        |body: &str| Answer::status(200).header("content-type", "application/json").body(body.to_owned());
+    let shop = Profile::builder("my-shop").host("api.example").refusal_code_in_success("THROTTLED");
+    let shop = shop.build().unwrap();
+    let other = Profile::builder("other").host("other.example").refusal_code_in_success("THROTTLED");
+    let other = other.build().unwrap();
+
+    let origin = Origin::in_order([json(throttled), json(r#"{"data":5}"#)]);
+    let client = origin.behind(exact().profiles([other.clone(), shop]).build().unwrap());
+    let start = Instant::now();
+    let response = client.post(URL).body("{}").send().await.unwrap();
+    assert_eq!(response.text().await.unwrap(), r#"{"data":5}"#, "the success comes whole");
+    assert_eq!(origin.times(start), [ms(0), ms(15_000)]);
+
+    let origin = Origin::in_order([json(throttled)]);
+    let client = origin.behind(exact().profiles([other]).build().unwrap());
+    let response = client.post(URL).body("{}").send().await.unwrap();
+    assert_eq!(response.text().await.unwrap(), throttled, "nobody says so of this host");
+}
+
+#[tokio::test(start_paused = true)]
 async fn law_6_a_terminal_refusal_that_names_a_moment_keeps_it_and_nothing_waits_for_it() {
     let spent = r#"{"error":{"code":"insufficient_quota"}}"#;
     let large = r#"{"error":{"message":"Request too large for gpt on tokens per min (TPM): Limit 30000, Requested 61337.","type":"tokens","code":"rate_limit_exceeded"}}"#;

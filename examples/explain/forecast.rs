@@ -67,7 +67,7 @@ pub(crate) fn gate(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
-    profile: &'static Profile,
+    profile: &Profile,
     options: &Options,
 ) -> std::io::Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;

@@ -64,12 +64,21 @@ impl LogicalCall<'_> {
             Some(deadline) => clock::until(deadline, attempt).await,
             None => Some(attempt.await),
         };
+        let (outcome, refused) = match outcome {
+            Some(Ok(response)) if self.may_refuse_inside() && response.status().is_success() => {
+                let (response, refused) = Box::pin(self.look_inside(response)).await;
+                (Some(Ok(response)), refused)
+            }
+            outcome => (outcome, false),
+        };
         if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
             self.shared.any_arrived.store(true, Ordering::Relaxed);
         }
         AttemptOutcome::Other(match outcome {
             None => Sent::CutOff,
-            Some(Ok(response)) if !is_error(response.status()) => return AttemptOutcome::Success(response),
+            Some(Ok(response)) if !refused && !is_error(response.status()) => {
+                return AttemptOutcome::Success(response);
+            }
             Some(Ok(response)) => {
                 self.note_proxy(proxy_attempts(response.headers()));
                 if invites_retry(response.status()) && armed.was_replaced(&response) {

@@ -72,6 +72,7 @@ impl AdmissionBuilder {
     }
 
     /// Reads the responses of each of these profiles' hosts with it, before the built-in ones.
+    #[must_use]
     pub fn profiles(mut self, profiles: impl IntoIterator<Item = Profile>) -> Self {
         self.profiles.extend(profiles);
         self
@@ -235,12 +236,14 @@ impl AdmissionBuilder {
             GateChoice::None => (None, RecentScopes::default()),
         };
         let last_profile = Mutex::default();
+        let refuses_inside = profile.iter().chain(&profiles).any(Profile::refuses_inside);
         Admission(Arc::new(Shared {
             guarded,
             any_arrived: AtomicBool::new(false),
             policy,
             profile,
             profiles,
+            refuses_inside,
             last_profile,
             gate,
             scope_by,

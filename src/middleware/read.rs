@@ -159,6 +159,27 @@ impl LogicalCall<'_> {
         }
     }
 
+    /// Looks into the body of a success of a server that refuses so. Whether it is a refusal; the response is whole again.
+    pub(super) async fn look_inside(&self, response: Response) -> (Response, bool) {
+        let (profile, status) = (self.profile_of(&response), response.status());
+        if !profile.inspects_body(status, response.headers()) {
+            return (response, false);
+        }
+        let (now, received_at) = (clock::now(), clock::wall_clock());
+        let patience = now.checked_add(self.policy().body_read_timeout()).unwrap_or(now);
+        let patience = self.cut_off.map_or(patience, |end| patience.min(end));
+        let mut peeked = Peeked::unread(response);
+        peeked.read(MAX_BODY, patience).await;
+        let (headers, text) = (&peeked.head().headers, peeked.text(MAX_BODY));
+        let reading = Reading::with_profile(&profile, status, headers, Some(&text), received_at);
+        (peeked.into_response(), reading.is_throttled())
+    }
+
+    /// Whether the one that answers may refuse inside of a success, as its profile says; hardly any does.
+    pub(super) fn may_refuse_inside(&self) -> bool {
+        self.target().map_or(self.shared.refuses_inside, |target| target.profile.refuses_inside())
+    }
+
     /// Reads a success, if somebody learns from it.
     pub(super) fn read_success(&self, response: &Response) -> Option<Reading> {
         if self.entry.is_none() && self.seen_as.is_none() {

@@ -75,8 +75,29 @@ pub(super) struct Body {
 impl Body {
     /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
     pub(super) fn read(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Self {
-        let mut walk =
-            Walk { rules, clock, nested: 0, passes: false, cost: Cost::default(), found: Self::default() };
+        Self::walk(rules, body, clock, None).0
+    }
+
+    /// Every wait that a body states, the one that counts among them.
+    pub(super) fn heard(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Vec<BodyAdvice> {
+        Self::walk(rules, body, clock, Some(Vec::new())).1.unwrap_or_default()
+    }
+
+    fn walk(
+        rules: &Rules,
+        body: &[u8],
+        clock: &Clock<'_>,
+        heard: Option<Vec<BodyAdvice>>,
+    ) -> (Self, Option<Vec<BodyAdvice>>) {
+        let mut walk = Walk {
+            rules,
+            clock,
+            nested: 0,
+            passes: false,
+            cost: Cost::default(),
+            heard,
+            found: Self::default(),
+        };
         let body = body.get(..MAX_BODY).unwrap_or(body);
         // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
@@ -91,7 +112,7 @@ impl Body {
         }
         walk.wait_for_cost();
         walk.found.final_code &= !walk.passes;
-        walk.found
+        (walk.found, walk.heard)
     }
 }
 
@@ -134,6 +155,8 @@ struct Walk<'a> {
     /// Whether a message says that a final code is none here.
     passes: bool,
     cost: Cost,
+    /// Every wait that was stated, if somebody asks for it.
+    heard: Option<Vec<BodyAdvice>>,
     found: Body,
 }
 

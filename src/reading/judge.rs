@@ -155,7 +155,7 @@ impl Refusal<'_> {
 
     /// Whether 402 is what it says: credit, and not a rate.
     fn is_bill(&self) -> bool {
-        self.rules.payment_required_is_final && !self.rules.refusal_statuses.contains(&402)
+        !self.rules.payment_required_is_ordinary && !self.rules.refusal_statuses.contains(&402)
     }
 
     fn terminal(&self, summary: &Summary<'_>, hint: Option<&Hint>) -> Option<Terminal> {
@@ -170,7 +170,8 @@ impl Refusal<'_> {
         if self.body.too_large {
             return Some(Terminal::RequestTooLarge);
         }
-        let directive = self.rules.should_retry_header.as_deref().and_then(|name| self.headers.get(name));
+        let directive =
+            self.headers.get(self.rules.should_retry_header.as_deref().unwrap_or("x-should-retry"));
         if directive.is_some_and(|value| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"false")) {
             return Some(Terminal::ServerDirective);
         }

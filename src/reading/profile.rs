@@ -3,6 +3,7 @@
 
 mod builder;
 mod rules;
+mod validate;
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -85,7 +86,6 @@ impl Profile {
     }
 
     /// Begins a profile of one's own.
-    #[must_use]
     pub fn builder(name: impl Into<String>) -> ProfileBuilder {
         ProfileBuilder::new(name.into())
     }
@@ -102,7 +102,7 @@ impl Profile {
         let status = status.as_u16();
         // Refusals are errors, and most responses are none.
         if status < 400 {
-            return status == 200 && !self.rules().refusal_codes_in_success.is_empty();
+            return status == 200 && self.refuses_inside();
         }
         matches!(status, 402 | 403 | 413 | 420 | 429 | 498 | 503 | 509 | 529)
             || self.rules().refusal_statuses.contains(&status)
@@ -112,6 +112,11 @@ impl Profile {
     /// stream of events.
     pub(crate) fn inspects_body(&self, status: StatusCode, headers: &HeaderMap) -> bool {
         self.inspects_body_of(status) && (status.as_u16() >= 400 || is_small_json(headers))
+    }
+
+    /// Whether the body of a success may make it a refusal.
+    pub(crate) fn refuses_inside(&self) -> bool {
+        !self.rules().refusal_codes_in_success.is_empty()
     }
 
     pub(crate) fn counted_by(&self) -> &CountedBy {

@@ -122,6 +122,10 @@ fn note_dictionary<'h>(
 }
 
 impl Policies {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The longest window that a policy states.
     pub(super) fn longest_window(&self) -> Option<Duration> {
         self.0.iter().filter_map(|policy| policy.window).max()

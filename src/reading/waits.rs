@@ -100,6 +100,11 @@ pub(super) fn explicit<'h>(headers: &'h HeaderMap, clock: &Clock<'_>, rules: &Ru
     }
 }
 
+/// Whether a header of this name states an explicit wait.
+pub(super) fn is_wait(name: &str, rules: &Rules) -> bool {
+    rank_of(name, rules).is_some()
+}
+
 /// The value as a whole first, for dates contain commas; else the longest of the comma-joined members.
 fn read(value: &[u8], unit: TimeUnit, clock: &Clock<'_>) -> Option<(Advice, Option<Duration>)> {
     let value = value.trim_ascii();

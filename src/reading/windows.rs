@@ -4,6 +4,8 @@ mod field;
 mod summary;
 mod window;
 
+use std::time::Duration;
+
 use arrayvec::ArrayVec;
 use http::{HeaderName, HeaderValue};
 
@@ -46,7 +48,9 @@ impl<'h> Windows<'h> {
         if value.len() > MAX_FIELD {
             return false;
         }
-        if value.iter().any(|byte| matches!(byte, b';' | b'=')) && self.note_pairs(name, value, clock) {
+        // Most values with parameters state no remainder, and are members of a list.
+        let states_rest = || value.windows(3).any(|word| word.eq_ignore_ascii_case(b"rem"));
+        if (states_rest() || text == "sforce-limit-info") && self.note_pairs(name, value, clock) {
             return true;
         }
         name_of(text).is_some_and(|field| self.note_field(&field, name, value, clock))
@@ -183,6 +187,15 @@ impl Windows<'_> {
             }
         }
         all_spent
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The longest reset of all, spent or not.
+    pub(super) fn longest_reset(&self, rules: &Rules, clock: &Clock<'_>) -> Option<Duration> {
+        self.0.iter().filter_map(|window| Some(window.reset(rules, clock)?.0.wait)).max()
     }
 
     /// What is spent, whatever the response's status.

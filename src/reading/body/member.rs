@@ -30,118 +30,85 @@ pub(super) enum Rank {
     Sentence,
 }
 
+/// Whether any of a name's words is one of some.
+fn any(words: &[&str], of: &str) -> bool {
+    of.split(' ').any(|word| words.contains(&word))
+}
+
+/// The unit that a name states, and whether it does.
+fn unit_of(words: &[&str]) -> (TimeUnit, bool) {
+    if any(words, "ms millis milliseconds millisecond msec msecs") {
+        (TimeUnit::Milliseconds, true)
+    } else if any(words, "minutes mins") {
+        (TimeUnit::Minutes, true)
+    } else if any(words, "hours hrs") {
+        (TimeUnit::Hours, true)
+    } else {
+        (TimeUnit::Seconds, any(words, "seconds second secs sec s"))
+    }
+}
+
+/// Words that make a name one of something else: a setting, a count, a reference.
+const OTHERS: &str = "max maximum count attempts policy url uri link id token password timeout strategy factor enabled \
+    message reason header headers supported";
+
+/// Words of waiting, those of which one has to stand beside them, and those that may not. `.` is a word by itself, `unit` any
+/// unit of time, `when` any preposition or moment.
+const WAITING: [(&str, &str, &str); 13] = [
+    ("retry", "when unit wait backoff", "limit times number"),
+    ("wait", ". when unit", ""),
+    ("backoff", ". when unit delay", "limit base"),
+    ("off", "back", ""),
+    ("throttle", "when unit", ""),
+    ("throttled", "when unit", ""),
+    ("cooldown", ". when unit", ""),
+    ("penalty", ". when unit", ""),
+    ("estimated", "time", "processing cost tokens"),
+    ("next", "access request call try attempt retry allowed available before", ""),
+    ("available", "in at after", ""),
+    ("blocked banned suspended locked", "unit until for duration", ""),
+    ("again", "when", ""),
+];
+
+fn says_wait(words: &[&str], timed: bool) -> bool {
+    let moment = any(words, "in at after time until delay for duration");
+    WAITING.iter().any(|(word, beside, not)| {
+        let stands_beside = |other: &str| match other {
+            "." => words.len() == 1,
+            "unit" => timed,
+            "when" => moment,
+            other => words.contains(&other),
+        };
+        any(words, word) && beside.split(' ').any(stands_beside) && !any(words, not)
+    })
+}
+
 /// What a member states by the words of its name: how, in which unit, and whether it is a reset.
 fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
-    let has = |any: &[&str]| words.iter().any(|word| any.contains(word));
-    let unit = if has(&["ms", "millis", "milliseconds", "millisecond", "msec", "msecs"]) {
-        TimeUnit::Milliseconds
-    } else if has(&["minutes", "mins"]) {
-        TimeUnit::Minutes
-    } else if has(&["hours", "hrs"]) {
-        TimeUnit::Hours
-    } else {
-        TimeUnit::Seconds
-    };
-    let timed = unit != TimeUnit::Seconds || has(&["seconds", "second", "secs", "sec", "s"]);
-    if has(&[
-        "max",
-        "maximum",
-        "count",
-        "attempts",
-        "policy",
-        "url",
-        "uri",
-        "link",
-        "id",
-        "token",
-        "password",
-        "timeout",
-        "strategy",
-        "factor",
-        "enabled",
-        "message",
-        "reason",
-        "header",
-        "headers",
-        "supported",
-    ]) {
+    let (unit, timed) = unit_of(words);
+    if any(words, OTHERS) {
         return None;
     }
-    let resets = has(&[
-        "reset",
-        "resets",
-        "refresh",
-        "refreshes",
-        "renew",
-        "renews",
-        "renewal",
-        "replenish",
-        "refill",
-    ]);
-    if resets {
-        return match words {
-            ["quota", "reset", "delay"] => Some((Rank::QuotaResetDelay, unit, HintKind::WindowReset)),
-            ["quota", "reset", "timestamp"] | ["quota", "reset", "time", "stamp"] => {
-                Some((Rank::QuotaResetInstant, unit, HintKind::WindowReset))
-            }
-            _ => {
-                let says_when = timed
-                    || has(&[
-                        "in",
-                        "at",
-                        "after",
-                        "time",
-                        "timestamp",
-                        "date",
-                        "unix",
-                        "epoch",
-                        "utc",
-                        "to",
-                        "on",
-                        "until",
-                    ]);
-                let rank = if unit == TimeUnit::Milliseconds { Rank::ResetMillis } else { Rank::Reset };
-                (says_when || limits && words.len() == 1 || words.ends_with(&["limit", "reset"])).then_some((
-                    rank,
-                    unit,
-                    HintKind::WindowReset,
-                ))
-            }
+    let in_millis = unit == TimeUnit::Milliseconds;
+    if any(words, "reset resets refresh refreshes renew renews renewal replenish refill") {
+        let says_when = timed
+            || any(words, "in at after time timestamp date unix epoch utc to on until delay")
+            || limits && words.len() == 1
+            || words.ends_with(&["limit", "reset"]);
+        let rank = match words {
+            ["quota", "reset", "delay"] => Rank::QuotaResetDelay,
+            ["quota", "reset", "timestamp"] | ["quota", "reset", "time", "stamp"] => Rank::QuotaResetInstant,
+            _ if in_millis => Rank::ResetMillis,
+            _ => Rank::Reset,
         };
+        return says_when.then_some((rank, unit, HintKind::WindowReset));
     }
-    if words == ["retry", "delay"] {
-        return Some((Rank::RetryInfo, unit, HintKind::RetryAfter));
-    }
-    let moment = has(&["in", "at", "after", "time", "until", "delay", "for", "duration"]);
-    let waits = has(&["retry"])
-        && (moment || timed || has(&["wait", "backoff"]))
-        && !has(&["limit", "times", "number"])
-        || has(&["wait"]) && (words.len() == 1 || timed || moment)
-        || has(&["backoff"]) && !has(&["limit", "base"])
-        || has(&["back"]) && has(&["off"])
-        || has(&["throttle", "throttled"]) && (timed || moment)
-        || has(&["cooldown", "penalty"]) && (words.len() == 1 || timed || moment)
-        || has(&["estimated"])
-            && has(&["time"])
-            && words.iter().all(|word| matches!(*word, "estimated" | "time") || timed)
-        || has(&["next"])
-            && has(&[
-                "access",
-                "request",
-                "call",
-                "try",
-                "attempt",
-                "retry",
-                "allowed",
-                "available",
-                "before",
-            ])
-        || has(&["available"]) && has(&["in", "at", "after"])
-        || has(&["blocked", "banned", "suspended", "locked"])
-            && (timed || has(&["until", "for", "duration"]))
-        || has(&["try"]) && has(&["again"]) && moment;
-    let rank = if unit == TimeUnit::Milliseconds { Rank::RetryAfterMillis } else { Rank::RetryAfter };
-    waits.then_some((rank, unit, HintKind::RetryAfter))
+    let rank = match words {
+        ["retry", "delay"] => Rank::RetryInfo,
+        _ if in_millis => Rank::RetryAfterMillis,
+        _ => Rank::RetryAfter,
+    };
+    says_wait(words, timed).then_some((rank, unit, HintKind::RetryAfter))
 }
 
 impl Walk<'_> {
@@ -243,6 +210,9 @@ impl Walk<'_> {
     }
 
     pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
+        if let Some(heard) = &mut self.heard {
+            heard.push(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        }
         let better = self.found.advice.as_ref().is_none_or(|known| {
             // Zero milliseconds beside positive seconds are a truncation, as with the headers.
             let zero_millis = |rank, advice: &Advice| rank == Rank::RetryAfterMillis && advice.wait.is_zero();

@@ -139,7 +139,7 @@ fn a_time_that_remains_is_no_count_and_an_api_token_no_unit() {
     assert_eq!(read("x-rate-limit-api-token-remaining").unit, QuotaUnit::Requests);
     assert_eq!(read("x-ratelimit-remaining-tokens").unit, QuotaUnit::Tokens);
     assert_eq!(read("x-sentry-rate-limit-concurrentremaining").unit, QuotaUnit::Concurrency);
-    assert_eq!(read("x-daylimit-remaining").window, Some(Duration::from_secs(DAY)));
+    assert_eq!(read("x-daylimit-remaining").window, Some(Duration::from_secs(86_400)));
 }
 
 #[test]

@@ -6,7 +6,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::Reading;
 use super::super::value::TimeUnit;
-use super::rules::{CountedBy, Rules, parse_offset};
+use super::rules::{CountedBy, Rules};
+use super::validate::parse_offset;
 use super::{Adjust, Inner, Profile};
 use crate::units::QuotaUnit;
 

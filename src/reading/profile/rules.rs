@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode};
 use serde::{Deserialize, Deserializer};
 
 use super::super::value::TimeUnit;
-use super::{Profile, ProfileError};
+use super::Profile;
+use super::validate::parse_offset;
 use crate::units::QuotaUnit;
 
 /// What a profile says; the field names are those of the table and of a user's file.
 ///
 /// Codes are compared in [normal form](normal_code), phrases with messages in lower case.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(in crate::reading) struct Rules {
     pub(in crate::reading) name: String,
@@ -28,9 +28,9 @@ pub(in crate::reading) struct Rules {
     pub(in crate::reading) refusal_codes_in_success: Vec<String>,
     /// Words of an error message that mark such a status as a refusal for want of capacity.
     pub(in crate::reading) evidence: Vec<String>,
-    /// Whether 402 means that a quota is used up; otherwise it is a status like those of `refusal_statuses`.
-    pub(in crate::reading) payment_required_is_final: bool,
-    /// The header whose `false` is a directive not to repeat.
+    /// Whether 402 is an answer like any other, and not a quota that is used up.
+    pub(in crate::reading) payment_required_is_ordinary: bool,
+    /// The header whose `false` is a directive not to repeat, instead of `x-should-retry`; empty where none is.
     pub(in crate::reading) should_retry_header: Option<String>,
     /// Codes that no wait helps against; a leading `*` matches any beginning.
     pub(in crate::reading) final_codes: Vec<String>,
@@ -111,41 +111,6 @@ pub(in crate::reading) enum BareReset {
     ByRenewalPeriod,
 }
 
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            _notes: serde::de::IgnoredAny,
-            hosts: Vec::new(),
-            refusal_statuses: Vec::new(),
-            refusal_codes_in_success: Vec::new(),
-            evidence: Vec::new(),
-            payment_required_is_final: true,
-            should_retry_header: Some("x-should-retry".to_owned()),
-            final_codes: Vec::new(),
-            final_phrases: Vec::new(),
-            passing_phrases: Vec::new(),
-            passing_wait_seconds: None,
-            long_quota_phrases: Vec::new(),
-            too_large_phrases: Vec::new(),
-            units_by_code: Vec::new(),
-            units_by_phrase: Vec::new(),
-            units_by_header: Vec::new(),
-            wait_headers: Vec::new(),
-            wait_members: Vec::new(),
-            bare_reset: BareReset::Seconds,
-            legacy_millisecond_retry_after: false,
-            zero_limit: None,
-            spent_window_is_wait: false,
-            only_spent_resets: false,
-            daily_is_quota: false,
-            counted_by: CountedBy::Account,
-            backoff_floor_seconds: None,
-            utc_offset: None,
-        }
-    }
-}
-
 /// `+08:00`, as seconds.
 fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
@@ -154,104 +119,7 @@ fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::
         .ok_or_else(|| serde::de::Error::custom("utc_offset: expected the form \"+08:00\""))
 }
 
-/// The seconds of an offset such as `+08:00`.
-pub(super) fn parse_offset(text: &str) -> Option<i32> {
-    let (sign, rest) = match text.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
-        _ => return None,
-    };
-    let (hours, minutes) = rest.split_once(':')?;
-    let two = |text: &str| text.parse::<i32>().ok().filter(|_| text.len() == 2);
-    let (hours, minutes) = (two(hours)?, two(minutes)?);
-    let in_range = (0..=14).contains(&hours) && (0..60).contains(&minutes);
-    in_range
-        .then(|| hours.saturating_mul(3_600).saturating_add(minutes.saturating_mul(60)).saturating_mul(sign))
-}
-
 impl Rules {
-    /// Puts codes, phrases and names into the form that they are compared in, and refuses what can match nothing or means
-    /// something else.
-    pub(super) fn validated(mut self) -> Result<Self, ProfileError> {
-        let is_name = |name: &str| {
-            !name.is_empty()
-                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        };
-        if !is_name(&self.name) {
-            return Err(ProfileError::new("name", &self.name, "lower-case letters, digits and hyphens"));
-        }
-        for host in &self.hosts {
-            if host.is_empty() || host.contains(['/', ':', '*', ' ', '@']) || host.starts_with('.') {
-                return Err(ProfileError::new(
-                    "hosts",
-                    host,
-                    "a host name without scheme, port and wildcard",
-                ));
-            }
-        }
-        for status in &self.refusal_statuses {
-            if !(400..600).contains(status) || StatusCode::from_u16(*status).is_err() {
-                return Err(ProfileError::new(
-                    "refusal_statuses",
-                    &status.to_string(),
-                    "an error status, 400 to 599",
-                ));
-            }
-        }
-        let headers = self.wait_headers.iter_mut().map(|(name, _)| ("wait_headers", name));
-        let headers =
-            headers.chain(self.units_by_header.iter_mut().map(|(name, ..)| ("units_by_header", name)));
-        for (field, name) in
-            headers.chain(self.should_retry_header.as_mut().map(|name| ("should_retry_header", name)))
-        {
-            if HeaderName::try_from(name.as_str()).is_err() {
-                return Err(ProfileError::new(field, name, "the name of a header"));
-            }
-            name.make_ascii_lowercase();
-        }
-        for (path, _) in &mut self.wait_members {
-            if path.is_empty() || path.contains(char::is_whitespace) {
-                return Err(ProfileError::new("wait_members", path, "a path such as error.retry_in"));
-            }
-            path.make_ascii_lowercase();
-        }
-        let codes = self.final_codes.iter_mut().map(|code| ("final_codes", code));
-        let codes = codes.chain(self.units_by_code.iter_mut().map(|(code, _)| ("units_by_code", code)));
-        let in_success =
-            self.refusal_codes_in_success.iter_mut().map(|code| ("refusal_codes_in_success", code));
-        for (field, code) in codes.chain(in_success) {
-            let any_beginning = if code.starts_with('*') { "*" } else { "" };
-            let normal = format!("{any_beginning}{}", normal_code(code));
-            if normal.trim_start_matches('*').is_empty() {
-                return Err(ProfileError::new(field, code, "a code with letters or digits"));
-            }
-            *code = normal;
-        }
-        self.validated_phrases()
-    }
-
-    fn validated_phrases(mut self) -> Result<Self, ProfileError> {
-        let lists = [
-            ("evidence", &mut self.evidence),
-            ("final_phrases", &mut self.final_phrases),
-            ("passing_phrases", &mut self.passing_phrases),
-            ("long_quota_phrases", &mut self.long_quota_phrases),
-            ("too_large_phrases", &mut self.too_large_phrases),
-        ];
-        let lists =
-            lists.into_iter().flat_map(|(field, list)| list.iter_mut().map(move |phrase| (field, phrase)));
-        let units = self.units_by_phrase.iter_mut().map(|(phrase, _)| ("units_by_phrase", phrase));
-        let parts = self.units_by_header.iter_mut().map(|(_, part, _)| part);
-        parts.for_each(|part| part.make_ascii_lowercase());
-        for (field, phrase) in lists.chain(units) {
-            if phrase.trim().is_empty() {
-                return Err(ProfileError::new(field, phrase, "words of a message"));
-            }
-            phrase.make_ascii_lowercase();
-        }
-        Ok(self)
-    }
-
     pub(in crate::reading) fn backoff_floor(&self) -> Option<Duration> {
         self.backoff_floor_seconds.map(|seconds| Duration::from_secs(seconds.into()))
     }

@@ -1,0 +1,113 @@
+//! Why a response is read as it is: what each field and member that speaks of capacity came to.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::body::Body;
+use super::hint::HintSource;
+use super::names::{may_be_limit, name_of};
+use super::profile::{Profile, Rules};
+use super::structured::{self, Policies};
+use super::value::Clock;
+use super::waits;
+use super::windows::Windows;
+use super::{MAX_FIELD, Reading};
+
+/// What one field or member of a response came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Noted {
+    /// The field or member.
+    pub source: HintSource,
+    /// What it came to.
+    pub outcome: NotedAs,
+}
+
+/// What a field or member came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotedAs {
+    /// It states the wait that counts.
+    Decides(Duration),
+    /// It states this wait, and another field outranks it, or no wait is asked for.
+    Outranked(Duration),
+    /// It was read, and states no wait by itself: a limit, what remains of it, a policy.
+    Read,
+    /// Its name is one that counts, and its value is none of its grammars.
+    NotUnderstood,
+}
+
+/// What every field and member of a response that speaks of capacity came to, in the order of the headers, then of the
+/// body. Arguments as for [`Reading::with_profile`]; for people, not for every response.
+#[must_use]
+pub fn why(
+    profile: &Profile,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+    received_at: SystemTime,
+) -> Vec<Noted> {
+    let reading = Reading::with_profile(profile, status, headers, body, received_at);
+    let rules = profile.rules();
+    let clock = Clock::new(headers, received_at, rules.utc_offset);
+    let decides = reading.hint().map(|hint| (hint.source(), hint.wait()));
+    let as_wait = |source: &HintSource, wait| match decides {
+        Some((known, waited))
+            if known == source && (waited == wait || matches!(source, HintSource::Header(_))) =>
+        {
+            NotedAs::Decides(waited)
+        }
+        _ => NotedAs::Outranked(wait),
+    };
+    let mut noted = Vec::new();
+    for (name, value) in headers {
+        let mut alone = HeaderMap::new();
+        alone.append(name.clone(), value.clone());
+        let source = HintSource::Header(name.clone());
+        let outcome = if waits::is_wait(name.as_str(), rules) {
+            let explicit = waits::explicit(&alone, &clock, rules);
+            explicit.map_or(NotedAs::NotUnderstood, |explicit| as_wait(&source, explicit.advice.wait))
+        } else if may_be_limit(name) {
+            match of_window(&alone, value, rules, &clock) {
+                Some(Some(wait)) => as_wait(&source, wait),
+                Some(None) => NotedAs::Read,
+                None if name_of(name.as_str()).is_some() || name.as_str().contains("ratelimit-policy") => {
+                    NotedAs::NotUnderstood
+                }
+                None => continue,
+            }
+        } else {
+            continue;
+        };
+        noted.push(Noted { source, outcome });
+    }
+    if profile.inspects_body(status, headers) {
+        for advice in body.map(|body| Body::heard(rules, body, &clock)).unwrap_or_default() {
+            let source = HintSource::Body(advice.path.into());
+            let outcome = as_wait(&source, advice.advice.wait);
+            noted.push(Noted { source, outcome });
+        }
+    }
+    noted
+}
+
+/// What one header states of a window: nothing that can be read, something, or a wait.
+fn of_window(
+    alone: &HeaderMap,
+    value: &HeaderValue,
+    rules: &Rules,
+    clock: &Clock<'_>,
+) -> Option<Option<Duration>> {
+    let (name, _) = alone.iter().next()?;
+    let (mut windows, mut policies) = (Windows::default(), Policies::default());
+    let read = value.len() <= MAX_FIELD
+        && (structured::note(name, value, clock, &mut windows, &mut policies)
+            && (!windows.is_empty() || !policies.is_empty())
+            || windows.is_empty() && windows.note(name, value, clock));
+    if !read {
+        return None;
+    }
+    windows.pair(clock);
+    Some(windows.longest_reset(rules, clock))
+}
