@@ -7,7 +7,7 @@ mod failures;
 mod laws;
 mod log;
 mod origin;
-#[path = "../model/random.rs"]
+#[path = "../../benches/lab/src/model/random.rs"]
 #[allow(dead_code, reason = "the model uses more of it")]
 mod random;
 #[path = "../support/failures.rs"]
