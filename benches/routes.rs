@@ -13,7 +13,7 @@ mod stack;
 use callgrind::{Result, per_round};
 use stack::Stack;
 
-const CASES: [&str; 3] = ["without", "two routes", "two routes of a named primary"];
+const CASES: [&str; 3] = ["without", "two routes", "two routes of a path"];
 const MOST: f64 = 1.02;
 
 fn main() -> Result<()> {
@@ -40,9 +40,10 @@ fn run(case: &str, rounds: u32) -> Result<()> {
         let azure = Deployment::azure_openai("standard", "https://standby.example", "gpt").api_key("0123");
         Admission::builder().spill_to(azure).spill_to(Deployment::new("last", "https://last.example"))
     };
+
     let admission = match case {
         "without" => Admission::builder(),
-        "two routes" => routed(),
+        "two routes" => routed().primary("https://api.openai.com"),
         _ => routed().primary("https://api.openai.com/v1"),
     };
     Stack::over_origin(ClientBuilder::new(reqwest::Client::new()).with(admission.build()?))?.calls(rounds)

@@ -44,7 +44,12 @@ async fn main() -> Result<ExitCode, Failure> {
     let primary = Server::primary(accounts, BUDGET - RESERVE)?;
     let standby = Server::standby(STANDBY_KEY)?;
 
+    // No proxy: both are on this machine, whatever the environment says.
+    let http = || reqwest::Client::builder().no_proxy();
+    // The standby has a client of its own, so that nothing that the primary's client or layers add can reach it. Without
+    // `client(..)` that is a plain one.
     let spare = Deployment::openai_compatible("standby", &format!("{}/v1", standby.url()), "pay-as-you-go")
+        .client(http().retry(reqwest::retry::never()).build()?)
         .api_key(STANDBY_KEY);
     let admission = Admission::builder()
         .latency_budget(BUDGET)
@@ -52,9 +57,7 @@ async fn main() -> Result<ExitCode, Failure> {
         .spill_to(spare)
         .spill_reserve(RESERVE)
         .build()?;
-    // No proxy: both are on this machine, whatever the environment says.
-    let http = reqwest::Client::builder().no_proxy().build()?;
-    let client = ClientBuilder::new(http).with(admission).build();
+    let client = ClientBuilder::new(http().build()?).with(admission).build();
 
     let took = EVERY * u32::try_from(CALLS_PER_ACCOUNT)?;
     say(format_args!(

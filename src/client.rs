@@ -21,6 +21,11 @@ use crate::policy::{AdmissionPolicy, RetryOwnership};
 /// HTTP/2 requests that the server says it never looked at are repeated by the admission layer, and only where a
 /// repeat is harmless.
 ///
+/// A gate that several of these clients are given keeps their scopes apart, since no layer can see the credentials in a
+/// client's [default headers](reqwest::ClientBuilder::default_headers): only the first has the scopes that endpoint,
+/// credential and label name. To share scopes, name them with [`scope_by`](AdmissionBuilder::scope_by), or share the
+/// client, whose clones are cheap.
+///
 /// ```
 /// use std::time::Duration;
 /// use reqwest_admission::{AdmissionClient, AdmissionPolicy};

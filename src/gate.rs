@@ -76,6 +76,7 @@ mod state;
 mod store;
 mod ticket;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,8 @@ struct Shared {
     settings: Mutex<Settings>,
     bounds: Bounds,
     fleet: Option<Fleet>,
+    /// Whether an `AdmissionClient` uses the gate.
+    has_client: AtomicBool,
 }
 
 /// What new scopes are made with.
@@ -143,6 +146,11 @@ impl Gate {
     /// A gate with settings other than the usual ones.
     pub fn builder() -> GateBuilder {
         GateBuilder::default()
+    }
+
+    /// Whether the caller is the first `AdmissionClient` at this gate.
+    pub(crate) fn is_first_client(&self) -> bool {
+        !self.0.has_client.swap(true, Ordering::Relaxed)
     }
 
     fn cell(&self, scope: &ScopeKey, now: Instant) -> Option<Arc<Cell>> {

@@ -97,6 +97,7 @@ mod body;
 pub mod budget;
 mod client;
 mod clock;
+mod credentials;
 pub mod decision;
 mod error_chain;
 #[cfg(feature = "estimate")]
@@ -125,7 +126,7 @@ pub use observe::CallReport;
 pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 pub use policy::AdmissionPolicy;
 pub use reading::Reading;
-pub use spill::{Credential, Deferred, Deployment, SpillOver};
+pub use spill::{Credential, Deferred, Deployment, FailOver, SpillOver};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

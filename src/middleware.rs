@@ -26,6 +26,7 @@ mod builder;
 mod call;
 mod entry;
 mod finish;
+mod leg_time;
 mod legs;
 mod read;
 mod replay;

@@ -9,6 +9,7 @@ mod signed;
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -28,6 +29,15 @@ const RECENT: usize = 8;
 pub(crate) struct RecentScopes {
     hasher: RandomState,
     recent: Mutex<Recent>,
+    /// Set if the client shares no scope with others; see [`apart`].
+    apart: Option<u64>,
+}
+
+/// A number that no other client or deployment has. It keeps the scopes of those apart whose credential cannot be seen,
+/// since it is in the default headers of their own client.
+pub(crate) fn apart() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[derive(Default)]
@@ -47,6 +57,11 @@ struct Known {
 }
 
 impl RecentScopes {
+    /// For a client whose scopes are its own, even at a gate that it shares.
+    pub(crate) fn apart() -> Self {
+        Self { apart: Some(apart()), ..Self::default() }
+    }
+
     /// The scope of a request: endpoint and credential, and the deployment or model where limits are counted apart.
     /// `profile` finds the profile of its endpoint, always the same one.
     ///
@@ -69,7 +84,10 @@ impl RecentScopes {
         if let Some(known) = recent.scopes.iter().find(is_it) {
             return known.scope.clone();
         }
-        let scope = parts.key();
+        let scope = match self.apart {
+            Some(client) => parts.key().of_client(client),
+            None => parts.key(),
+        };
         let is_plain = parts.label.as_deref().is_some_and(is_plain);
         recent.remember(Known { credential: hash, scope: scope.clone(), profile: profile.clone(), is_plain });
         scope

@@ -3,21 +3,59 @@
 //!
 //! # Routes
 //!
-//! [`AdmissionBuilder::spill_to`](crate::AdmissionBuilder::spill_to) names the [`Deployment`]s that may take such a call.
-//! Unless a [`Router`] says otherwise,
+//! [`AdmissionBuilder::spill_to`](crate::AdmissionBuilder::spill_to) names the [`Deployment`]s that may take such a call,
+//! [`AdmissionBuilder::primary`](crate::AdmissionBuilder::primary) the URLs whose calls are routed. Unless a [`Router`] says
+//! otherwise,
 //!
 //! * a wait that fits into the latency budget, less a reserve for the spill-over, is honoured on the primary;
-//! * a call whose expected wait does not fit leaves: before it is sent where the gate knows, else after the refusal. So does
+//! * a call whose expected wait does not fit leaves: before it is sent if the gate knows, else after the refusal. So does
 //!   one whose honoured waits were in vain twice in a row;
+//! * a call that could not be sent, since the primary refuses connections or does not resolve, leaves at once, and
+//!   further failures as [`FailOver`] says;
 //! * once calls have left after a refusal, the first that the primary's gate lets go is the one probe; until it is answered,
 //!   others go where they are taken at once. Its success brings all back.
 //!
 //! One deadline holds over all legs. Each deployment is tried at most once per call, is held to its own scope at the gate, and
-//! has its own attempts. A call goes on only where law and evidence say that nothing was done about it: after a refusal before
-//! processing (429, 503 with advice, 529), or before it was sent; with a body that cannot be copied only the latter. Where
+//! has its own attempts. After a refusal before processing (429, 503 with advice, 529), or before it was sent, any call may go
+//! on; after a failure only one that is harmless to repeat; with a body that cannot be copied only one that was never sent. If
 //! the answer comes from another deployment, it is an ordinary response; its [`CallReport`](crate::CallReport::legs) says
-//! from where to where, why, and what each leg cost. Where the last deployment says no as well, the [`SpillOver`] has
+//! from where to where, why, and what each leg cost. If the last deployment says no as well, the [`SpillOver`] has
 //! [all legs](SpillOver::legs).
+//!
+//! # What reaches another deployment
+//!
+//! The boundary is around the client. A deployment on another origin (scheme, host, port) than the primary is never reached
+//! through the primary's client or the layers inside of the admission layer, so nothing that those add can reach it:
+//! default headers, cookies, tokens, signatures. It has the client of [`Deployment::client`], or a plain one.
+//!
+//! | Of the call | To another origin | To the primary's origin |
+//! |---|---|---|
+//! | method, path (unless the deployment has its own), body | yes | yes |
+//! | headers that say what a request is: `Accept*`, `Content-*`, `User-Agent`, `Idempotency-Key`, `traceparent`, `tracestate`, `Range`, `If-*`, `Prefer`, `Cache-Control`, `OpenAI-Beta`, `Anthropic-Version`, `Anthropic-Beta` | yes | yes |
+//! | the same, marked [sensitive](http::HeaderValue::set_sensitive) | no | no |
+//! | headers named with [`forward_header`](Deployment::forward_header) | yes | yes |
+//! | credentials, cookies, account headers such as `OpenAI-Organization` | no | no |
+//! | all other headers, `Baggage` and `Referer` among them | no | yes |
+//! | user information of the URL | no | no |
+//! | query parameters named like a credential | no, unless [`forward_query`](Deployment::forward_query) | the same |
+//! | other query parameters | yes | yes |
+//! | [`RequestBuilder::timeout`](reqwest::RequestBuilder::timeout), HTTP version | yes | yes |
+//! | extensions of the request and of the call | no; layers of the target's client see the `CallReport` alone | yes |
+//! | default headers and cookies of the primary's client, what its layers add | no | yes |
+//!
+//! A name is that of a credential by its words, however they are spelled or put together: `token`, `key`, `auth`, `session`,
+//! `signature`, `pass`, `code` and others; `page_token`, `max_tokens`, `sort_key` and the like are known not to be. Take off
+//! others with [`remove_header`](Deployment::remove_header) and [`remove_query`](Deployment::remove_query).
+//!
+//! **Path and body are not searched.** They are what the call asks for; a secret in them goes along. A deployment with a
+//! path of its own and [`map_body`](Deployment::map_body) change that.
+//!
+//! The deployment's own [`Credential`] is added last. The plain client follows redirects within the deployment's origin only,
+//! so that the credential goes nowhere else; a redirect to another origin is the answer. A client of yours does what it is
+//! built to do. Attempts are sealed there, so a 307 or 308 of a request with a body is not followed.
+//!
+//! A deployment on the primary's origin, such as another path or account, is reached through the primary's stack, which may
+//! add the primary's credential again; give it a client of its own if it has another one.
 //!
 //! # When the service's own spill-over is better
 //!
@@ -38,6 +76,7 @@
 //! Dropping a call's future ends it on whichever leg it is. A probe that is dropped leaves the primary to the next call.
 
 mod away;
+mod circuit;
 mod credential;
 mod deferred;
 mod error;
@@ -47,7 +86,10 @@ mod route;
 mod router;
 mod routes;
 mod signal;
+mod target;
+mod transport;
 
+pub use circuit::FailOver;
 pub use credential::{Credential, InvalidCredential};
 pub use deferred::{Deferred, InvalidTicket, NotDeferrable};
 pub use error::{RouteError, RouteProblem};
@@ -58,10 +100,11 @@ pub(crate) use signal::Facts;
 pub use signal::SpillOver;
 
 pub(crate) use away::{Probe, Standing};
+pub(crate) use circuit::{Entrance, Trial};
 pub(crate) use leg::Quiet;
-pub(crate) use route::Target;
 pub(crate) use router::usual_target;
 pub(crate) use routes::{RouteSettings, Routes};
+pub(crate) use target::Target;
 
 /// What the deployment is called that the caller asked.
 pub(crate) const PRIMARY: &str = "primary";

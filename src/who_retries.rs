@@ -40,6 +40,10 @@
 //! * HTTP/2 requests that the server says it never looked at (`GOAWAY`, `REFUSED_STREAM`) are not sent anew by reqwest, as
 //!   under [`AdmissionClient`]. Where a repeat is harmless, the admission layer repeats them.
 //!
+//! A deployment's [own client](crate::Deployment::client) is held to the same: a guard stands at its inner end, and what the
+//! guard lets through is sealed for reqwest. Outside of an [`AdmissionClient`] the attempt is sealed before it enters, so
+//! that the client's layers cannot read or copy the body either.
+//!
 //! The opt-out is [`RetryOwnership::Report`]: attempts are not sealed, and conflicts are only reported.
 //!
 //! # The tables

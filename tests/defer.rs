@@ -94,9 +94,11 @@ async fn with_routes_the_ticket_is_for_the_primary_and_for_the_first_that_is_bac
         Some("standby.example") => refused(9_000),
         _ => refused(60_000),
     });
-    let standby =
-        Deployment::openai_compatible("standby", "https://standby.example/v1", "other").bearer("S3CR3T");
-    let client = origin.behind(Admission::builder().spill_to(standby).build().unwrap());
+    let standby = Deployment::openai_compatible("standby", "https://standby.example/v1", "other")
+        .bearer("S3CR3T")
+        .client(origin.client());
+    let admission = Admission::builder().primary("https://api.example").spill_to(standby);
+    let client = origin.behind(admission.build().unwrap());
     let ticket = spilled(call(&client)).await.into_deferred().unwrap();
     assert_eq!((origin.count(), ticket.attempts()), (2, 2));
     assert!(ticket.url().starts_with("https://api.example/"));

@@ -18,12 +18,20 @@ fn refused(milliseconds: u64) -> Answer {
     Answer::status(429).header("retry-after-ms", &milliseconds.to_string())
 }
 
-fn standby() -> Deployment {
-    Deployment::new("standby", "https://standby.example").api_key("standby-key")
+fn standby(origin: &Origin) -> Deployment {
+    Deployment::new("standby", "https://standby.example").api_key("standby-key").client(origin.client())
 }
 
-fn routed() -> AdmissionBuilder {
-    Admission::builder().spill_to(standby()).draws(|| 0.0)
+fn third(origin: &Origin, path: &str) -> Deployment {
+    Deployment::new("third", &format!("https://third.example{path}")).client(origin.client())
+}
+
+fn to_primary() -> AdmissionBuilder {
+    Admission::builder().primary("https://primary.example").draws(|| 0.0)
+}
+
+fn routed(origin: &Origin) -> AdmissionBuilder {
+    to_primary().spill_to(standby(origin))
 }
 
 fn budget(milliseconds: u64) -> LatencyBudget {
@@ -47,7 +55,7 @@ fn went(origin: &Origin) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn advice_beyond_the_budget_goes_to_the_standby_at_once_and_the_report_says_so() {
     let origin = hosts([("primary.example", vec![refused(60_000).header("set-cookie", "a=b").body("no")])]);
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let start = Instant::now();
     let response = client.post(URL).body("prompt").with_extension(budget(2000)).send().await.unwrap();
     assert_eq!((response.status().as_u16(), start.elapsed()), (200, ms(0)));
@@ -75,7 +83,7 @@ async fn advice_beyond_the_budget_goes_to_the_standby_at_once_and_the_report_say
 #[tokio::test(start_paused = true)]
 async fn a_short_wait_is_honoured_on_the_primary() {
     let origin = hosts([("primary.example", vec![refused(43)])]);
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let start = Instant::now();
     let response = client.get(URL).with_extension(budget(2000)).send().await.unwrap();
     assert!(response.extensions().get::<CallReport>().unwrap().legs().is_empty());
@@ -86,7 +94,7 @@ async fn a_short_wait_is_honoured_on_the_primary() {
 async fn honoured_waits_in_vain_lead_to_the_standby() {
     for (waits, sends) in [(0, 1), (1, 2), (2, 3)] {
         let origin = hosts([("primary.example", (0..9).map(|_| refused(100)).collect())]);
-        let client = origin.behind(routed().spill_after_failed_waits(waits).build().unwrap());
+        let client = origin.behind(routed(&origin).spill_after_failed_waits(waits).build().unwrap());
         let response = client.get(URL).with_extension(budget(20_000)).send().await.unwrap();
         let legs = response.extensions().get::<CallReport>().unwrap().legs();
         assert_eq!((legs[0].attempts(), legs[0].reason()), (sends, Some(Reason::WaitsFailed)));
@@ -100,7 +108,7 @@ async fn no_leg_begins_with_less_than_half_of_the_reserve_and_the_primary_is_not
     // The primary takes its time to say no.
     for (latency, spills) in [(1750, true), (1751, false)] {
         let origin = hosts([("primary.example", vec![refused(60_000).after(ms(latency))])]);
-        let client = origin.behind(routed().spill_reserve(ms(500)).build().unwrap());
+        let client = origin.behind(routed(&origin).spill_reserve(ms(500)).build().unwrap());
         let outcome = client.get(URL).with_extension(budget(2000)).send().await;
         assert_eq!(outcome.is_ok(), spills, "{latency}");
         if let Some(spill) = SpillOver::of(&outcome) {
@@ -109,7 +117,7 @@ async fn no_leg_begins_with_less_than_half_of_the_reserve_and_the_primary_is_not
     }
     for (advice, at) in [(1500, "primary"), (1501, "standby")] {
         let origin = hosts([("primary.example", vec![refused(advice)])]);
-        let client = origin.behind(routed().spill_reserve(ms(500)).build().unwrap());
+        let client = origin.behind(routed(&origin).spill_reserve(ms(500)).build().unwrap());
         client.get(URL).with_extension(budget(2000)).send().await.unwrap();
         assert_eq!(went(&origin)[1], at, "{advice}");
     }
@@ -123,8 +131,8 @@ async fn each_target_is_tried_once_and_the_last_refusal_is_the_signal_with_all_l
         ("standby.example", no()),
         ("third.example", vec![refused(9000).header("x-ms-request-id", "last").body("third says no")]),
     ]);
-    let third = Deployment::new("third", "https://third.example/other?v=2");
-    let client = origin.behind(routed().spill_to(third).build().unwrap());
+    let third = third(&origin, "/other?v=2");
+    let client = origin.behind(routed(&origin).spill_to(third).build().unwrap());
     let call = || client.post(URL).header("authorization", "mine").body("x").with_extension(budget(2000));
     let outcome = call().send().await;
     let spill = SpillOver::of(&outcome).unwrap();
@@ -155,12 +163,12 @@ async fn only_what_may_be_repeated_goes_on() {
     // A failure that may have been processed stays with the primary, as does one after which the budget is gone.
     for status in [500, 502, 400, 401] {
         let origin = hosts([("primary.example", vec![Answer::status(status)])]);
-        let client = origin.behind(routed().max_attempts(1).build().unwrap());
+        let client = origin.behind(routed(&origin).max_attempts(1).build().unwrap());
         assert_eq!(client.post(URL).body("x").send().await.unwrap().status().as_u16(), status);
         assert_eq!(went(&origin), ["primary"]);
     }
     let origin = hosts([("primary.example", vec![Answer::ok().after(ms(9000))])]);
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let outcome = client.post(URL).body("x").with_extension(budget(2000)).send().await;
     assert!(SpillOver::of(&outcome).unwrap().possibly_processed());
     assert_eq!(went(&origin), ["primary"]);
@@ -168,7 +176,7 @@ async fn only_what_may_be_repeated_goes_on() {
     // A body that cannot be copied goes on only where it was never sent.
     let stream = || reqwest::Body::wrap(http_body_util::Full::new(bytes::Bytes::from_static(b"once")));
     let origin = hosts([("primary.example", vec![refused(60_000)])]);
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let outcome = client.post(URL).body(stream()).with_extension(budget(2000)).send().await;
     assert_eq!(SpillOver::of(&outcome).unwrap().reason(), Reason::BudgetExceeded);
     let response = client.post(URL).body(stream()).with_extension(budget(2000)).send().await.unwrap();
@@ -183,7 +191,7 @@ async fn the_idempotency_key_stays_the_same_over_all_legs() {
         ("standby.example", vec![Answer::status(503), refused(20)]),
     ]);
     let policy = AdmissionPolicy::builder().mint_idempotency_key(true).build().unwrap();
-    let client = origin.behind(routed().policy(policy).build().unwrap());
+    let client = origin.behind(routed(&origin).policy(policy).build().unwrap());
     assert_eq!(client.post(URL).body("x").send().await.unwrap().status(), 200);
     assert_eq!(went(&origin), ["primary", "primary", "standby", "standby", "standby"]);
     let keys: Vec<_> = origin.seen().iter().map(|seen| seen.headers["idempotency-key"].clone()).collect();
@@ -197,7 +205,7 @@ async fn a_deployment_has_a_policy_and_a_share_of_the_budget_of_its_own() {
         ("standby.example", (0..9).map(|_| refused(10)).collect()),
     ]);
     let own = AdmissionPolicy::builder().max_attempts(2).build().unwrap();
-    let admission = Admission::builder().spill_to(standby().policy(own)).build().unwrap();
+    let admission = to_primary().spill_to(standby(&origin).policy(own)).build().unwrap();
     let outcome = origin.behind(admission).get(URL).with_extension(budget(2000)).send().await;
     assert_eq!(SpillOver::of(&outcome).unwrap().reason(), Reason::AttemptsExhausted);
     assert_eq!(went(&origin), ["primary", "standby", "standby"]);
@@ -205,7 +213,7 @@ async fn a_deployment_has_a_policy_and_a_share_of_the_budget_of_its_own() {
     for (advice, served) in [(1000, true), (1001, false)] {
         let origin =
             hosts([("primary.example", vec![refused(60_000)]), ("standby.example", vec![refused(advice)])]);
-        let admission = Admission::builder().spill_to(standby().budget_share(0.5)).draws(|| 0.0).build();
+        let admission = to_primary().spill_to(standby(&origin).budget_share(0.5)).build();
         let outcome = origin.behind(admission.unwrap()).get(URL).with_extension(budget(2000)).send().await;
         assert_eq!(outcome.is_ok(), served, "{advice}");
     }
@@ -215,15 +223,14 @@ async fn a_deployment_has_a_policy_and_a_share_of_the_budget_of_its_own() {
 async fn a_target_that_cannot_be_reached_is_no_error_of_the_callers() {
     let down = || Answer::error(support_failures::no_connection().into());
     let origin = hosts([("primary.example", vec![refused(60_000)]), ("standby.example", vec![down()])]);
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let outcome = client.get(URL).with_extension(budget(2000)).send().await;
     let spill = SpillOver::of(&outcome).unwrap();
     assert_eq!((spill.reason(), spill.status().unwrap().as_u16()), (Reason::Unreachable, 429));
     assert_eq!(spill.legs()[1].reason(), Some(Reason::Unreachable));
 
     let origin = hosts([("primary.example", vec![refused(60_000)]), ("standby.example", vec![down()])]);
-    let client =
-        origin.behind(routed().spill_to(Deployment::new("third", "https://third.example")).build().unwrap());
+    let client = origin.behind(routed(&origin).spill_to(third(&origin, "")).build().unwrap());
     let response = client.get(URL).with_extension(budget(2000)).send().await.unwrap();
     assert_eq!((response.status().as_u16(), went(&origin)[2].as_str()), (200, "third"));
 }
@@ -261,7 +268,7 @@ async fn two_leaky_buckets_serve_together_what_one_cannot() {
         Some("primary.example") => primary.answer(),
         _ => standby_bucket.answer(),
     });
-    let client = origin.behind(routed().build().unwrap());
+    let client = origin.behind(routed(&origin).build().unwrap());
     let mut calls = Vec::new();
     for _ in 0..200 {
         let call = client.post(URL).body("x").with_extension(budget(2000)).send();

@@ -9,7 +9,9 @@ use std::time::Duration;
 use reqwest_admission::gate::Priority;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::spill::{CallAttributes, Choice, DeploymentState, RouteCall, Stage};
-use reqwest_admission::{Admission, CallReport, Deployment, LatencyBudget, Reason, SpillOver};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, CallReport, Deployment, LatencyBudget, Reason, SpillOver,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
@@ -20,8 +22,12 @@ fn refused(milliseconds: u64) -> Answer {
     Answer::status(429).header("retry-after-ms", &milliseconds.to_string())
 }
 
-fn target(name: &str) -> Deployment {
-    Deployment::new(name, &format!("https://{name}.example")).api_key("key")
+fn target(origin: &Origin, name: &str) -> Deployment {
+    Deployment::new(name, &format!("https://{name}.example")).api_key("key").client(origin.client())
+}
+
+fn to_primary() -> AdmissionBuilder {
+    Admission::builder().primary("https://primary.example")
 }
 
 fn budget(milliseconds: u64) -> LatencyBudget {
@@ -53,7 +59,7 @@ async fn one_probe_finds_out_when_the_primary_is_back_and_then_all_go_back() {
         }
     });
     // An answer takes 300 ms, so more than that is kept free for it.
-    let admission = Admission::builder().spill_to(target("standby")).spill_reserve(ms(500)).draws(|| 0.0);
+    let admission = to_primary().spill_to(target(&origin, "standby")).spill_reserve(ms(500)).draws(|| 0.0);
     let client = origin.behind(admission.build().unwrap());
     let mut calls = Vec::new();
     for n in 0..150_u64 {
@@ -106,7 +112,7 @@ async fn a_probe_that_is_dropped_or_refused_leaves_it_to_the_next_call() {
         _ => Answer::ok(),
     });
     let client =
-        origin.behind(Admission::builder().spill_to(target("standby")).draws(|| 0.0).build().unwrap());
+        origin.behind(to_primary().spill_to(target(&origin, "standby")).draws(|| 0.0).build().unwrap());
     assert_eq!(answered_by(&client).await, "standby");
     tokio::time::sleep(ms(4000)).await;
     let probe = tokio::spawn(client.get(URL).send());
@@ -126,18 +132,23 @@ async fn a_probe_that_is_dropped_or_refused_leaves_it_to_the_next_call() {
 #[tokio::test(start_paused = true)]
 async fn deployments_are_asked_in_order_or_by_weight() {
     let closed = |request: &reqwest::Request| request.url().host_str() == Some("primary.example");
-    let shares = |first: Deployment, second: Deployment| async move {
+    let shares = |weights: Option<(u32, u32)>| async move {
         let origin =
             Origin::new(move |_, request| if closed(request) { refused(600_000) } else { Answer::ok() });
-        let admission = Admission::builder().spill_to(first).spill_to(second).seed(7).build().unwrap();
+        let (a, b) = (target(&origin, "a"), target(&origin, "b"));
+        let (a, b) = match weights {
+            Some(weights) => (a.weight(weights.0), b.weight(weights.1)),
+            None => (a, b),
+        };
+        let admission = to_primary().spill_to(a).spill_to(b).seed(7).build().unwrap();
         let client = origin.behind(admission);
         for _ in 0..400 {
             answered_by(&client).await;
         }
         (count(&origin, "a"), count(&origin, "b"))
     };
-    assert_eq!(shares(target("a"), target("b")).await, (400, 0));
-    let (a, b) = shares(target("a").weight(3), target("b").weight(1)).await;
+    assert_eq!(shares(None).await, (400, 0));
+    let (a, b) = shares(Some((3, 1))).await;
     assert!(a + b == 400 && (270..330).contains(&a), "{a} {b}");
 }
 
@@ -147,8 +158,12 @@ async fn a_closed_target_is_passed_over() {
         Some("c.example") => Answer::ok(),
         _ => refused(60_000),
     });
-    let admission =
-        Admission::builder().spill_to(target("a")).spill_to(target("c")).draws(|| 0.0).build().unwrap();
+    let admission = to_primary()
+        .spill_to(target(&origin, "a"))
+        .spill_to(target(&origin, "c"))
+        .draws(|| 0.0)
+        .build()
+        .unwrap();
     let client = origin.behind(admission);
     for _ in 0..5 {
         assert_eq!(answered_by(&client).await, "c");
@@ -181,9 +196,9 @@ async fn a_router_sees_the_call_and_the_targets_and_decides_before_and_after_sen
         }
         _ => Answer::ok(),
     });
-    let admission = Admission::builder()
-        .spill_to(target("eu"))
-        .spill_to(target("us"))
+    let admission = to_primary()
+        .spill_to(target(&origin, "eu"))
+        .spill_to(target(&origin, "us"))
         .router(router)
         .draws(|| 0.0)
         .build()
@@ -236,7 +251,7 @@ async fn a_router_sees_what_is_closed_and_how_often_it_refused() {
         Choice::Default
     };
     let origin = Origin::in_order([Answer::ok(), refused(60_000)]);
-    let admission = Admission::builder().spill_to(target("a")).router(router).draws(|| 0.0).build().unwrap();
+    let admission = to_primary().spill_to(target(&origin, "a")).router(router).draws(|| 0.0).build().unwrap();
     let client = origin.behind(admission);
     for _ in 0..3 {
         answered_by(&client).await;

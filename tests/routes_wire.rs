@@ -2,10 +2,13 @@
 #![cfg(test)]
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use http::HeaderValue;
 use reqwest_admission::spill::{RouteError, RouteProblem};
-use reqwest_admission::{Admission, AdmissionBuilder, BuildError, CallReport, Credential, Deployment};
+use reqwest_admission::{
+    Admission, AdmissionBuilder, BuildError, CallReport, Credential, Deployment, Reason,
+};
 use reqwest_middleware::ClientWithMiddleware;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -22,10 +25,14 @@ fn client(admission: AdmissionBuilder) -> ClientWithMiddleware {
     reqwest_middleware::ClientBuilder::new(http).with(admission.build().unwrap()).build()
 }
 
+fn to(primary: &MockServer) -> AdmissionBuilder {
+    Admission::builder().primary(&primary.uri())
+}
+
 /// The request that the deployment got of one that the primary refused, and everything in it as one text.
 async fn routed(deployment: impl FnOnce(&str) -> Deployment, path: &str, body: &str) -> (Request, String) {
     let (primary, standby) = (server(429).await, server(200).await);
-    let client = client(Admission::builder().spill_to(deployment(&standby.uri())));
+    let client = client(to(&primary).spill_to(deployment(&standby.uri()).forward_header("x-kept")));
     let mut marked = HeaderValue::from_static("S3CR3T");
     marked.set_sensitive(true);
     let mut call = client
@@ -128,11 +135,27 @@ async fn a_function_may_map_the_body_or_say_that_it_cannot() {
 
     let (primary, standby) = (server(429).await, server(200).await);
     let never = Deployment::new("never", "https://never.example").map_body(|_| None);
-    let client = client(Admission::builder().spill_to(never).spill_to(Deployment::new("s", &standby.uri())));
+    let client = client(to(&primary).spill_to(never).spill_to(Deployment::new("s", &standby.uri())));
     let response = client.post(format!("{}/v1", primary.uri())).body("x").send().await.unwrap();
     let legs = response.extensions().get::<CallReport>().unwrap().legs();
     let names: Vec<_> = legs.iter().map(|leg| (leg.deployment(), leg.attempts())).collect();
     assert_eq!(names, [("primary", 1), ("never", 0), ("s", 1)]);
+}
+
+#[tokio::test]
+async fn a_primary_that_refuses_connections_is_left_at_once() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let standby = server(200).await;
+    let routes = Admission::builder().primary(&url).spill_to(Deployment::new("s", &standby.uri()));
+    let client = client(routes);
+    for reason in [Reason::Unreachable, Reason::AwaitingProbe] {
+        let response = client.post(format!("{url}/v1/chat")).body("{}").send().await.unwrap();
+        let legs = response.extensions().get::<CallReport>().unwrap().legs();
+        assert_eq!((legs[0].reason(), legs[1].deployment()), (Some(reason), "s"));
+    }
+    assert_eq!(standby.received_requests().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -149,10 +172,12 @@ async fn only_calls_to_the_primary_are_routed_and_never_to_where_they_were() {
     assert_eq!(standby.received_requests().await.unwrap().len(), 1);
 
     // The same place with the same key would be a circle; with another key it is another account.
-    let second_account = || Deployment::new("second", &url).api_key("two");
+    // It has a client of its own, since the primary's may add the primary's key.
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let second_account = || Deployment::new("second", &url).api_key("two").client(http.clone());
     for (key, sends) in [("two", 1), ("one", 2)] {
         let before = primary.received_requests().await.unwrap().len();
-        let client = client(Admission::builder().spill_to(second_account()));
+        let client = client(to(&primary).spill_to(second_account()));
         assert!(client.get(format!("{url}/v1/chat")).header("api-key", key).send().await.is_err());
         assert_eq!(primary.received_requests().await.unwrap().len(), before + sends, "{key}");
     }
@@ -171,7 +196,8 @@ fn circles_and_other_faults_are_errors_of_construction() {
         }
         Err(other) => panic!("{:?} {:?}", other, other.source()),
     };
-    let to = |deployment| Admission::builder().spill_to(deployment);
+    let from = || Admission::builder().primary("https://primary.example");
+    let to = |deployment| from().spill_to(deployment);
     assert_eq!(build(to(a()).spill_to(b())), None);
     let same = Deployment::new("c", "https://a.example/").api_key("S3CR3T");
     for (admission, problem) in [
@@ -191,13 +217,22 @@ fn circles_and_other_faults_are_errors_of_construction() {
         (to(a().remove_header("no header")), RouteProblem::Header),
         (to(a().weight(0)), RouteProblem::Weight),
         (to(a().weight(1)).spill_to(b()), RouteProblem::MixedWeights),
+        (to(a().api_key("S3CR3T")), RouteProblem::TwoCredentials),
+        (to(a().credential(Credential::query("key", "S3CR3T"))), RouteProblem::TwoCredentials),
+        (to(a().forward_header("no header")), RouteProblem::Header),
+        (Admission::builder().spill_to(a()), RouteProblem::NoPrimary),
+        (to(a()).spill_reserve(Duration::from_secs(30)), RouteProblem::Reserve),
+        (
+            to(a()).latency_budget(Duration::from_secs(2)).spill_reserve(Duration::from_secs(3)),
+            RouteProblem::Reserve,
+        ),
         (to(a().budget_share(0.0)), RouteProblem::BudgetShare),
         (to(a().budget_share(f64::NAN)), RouteProblem::BudgetShare),
         (Admission::builder().primary("https://a.example"), RouteProblem::NoDeployment),
     ] {
         assert_eq!(build(admission), Some(problem));
     }
-    let many = (0..65).fold(Admission::builder(), |admission, n| {
+    let many = (0..65).fold(from(), |admission, n| {
         admission.spill_to(Deployment::new(&n.to_string(), &format!("https://d{n}.example")))
     });
     assert_eq!(build(many), Some(RouteProblem::TooMany));

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 #[path = "stacking/layers.rs"]
+#[allow(dead_code, reason = "some of these layers are those of other test files")]
 mod layers;
 #[path = "stacking/outside.rs"]
 mod outside;

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Reason {
     /// The wait does not fit into what is left of the latency budget.
     BudgetExceeded,
-    /// The server did not answer within the latency budget.
+    /// The server did not answer in time.
     NoResponse,
     /// The call has had all its attempts.
     AttemptsExhausted,
@@ -30,11 +30,13 @@ pub enum Reason {
     WaitsFailed,
     /// A router chose another deployment, or to give up.
     RouterChoice,
-    /// Another call is finding out whether the primary takes calls again.
+    /// The primary refused or failed, and it is not this call that finds out whether it takes calls again.
     AwaitingProbe,
-    /// No connection to a deployment that calls are routed to.
+    /// No connection to a deployment came about.
     Unreachable,
-    /// The request's path or body is none that the deployment can take.
+    /// The server answered with a failure of its own, or the connection was lost.
+    ServerFailed,
+    /// The deployment cannot take the request's path or body.
     NotForTarget,
     /// Another layer sends the call again as well, so that a repeat would multiply.
     RetryConflict,
@@ -59,6 +61,7 @@ impl Reason {
             Self::RouterChoice => "router_choice",
             Self::AwaitingProbe => "awaiting_probe",
             Self::Unreachable => "unreachable",
+            Self::ServerFailed => "server_failed",
             Self::NotForTarget => "not_for_target",
             Self::RetryConflict => "retry_conflict",
         }
@@ -69,7 +72,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BudgetExceeded => "the wait exceeds the latency budget",
-            Self::NoResponse => "the server did not answer within the latency budget",
+            Self::NoResponse => "the server did not answer in time",
             Self::AttemptsExhausted => "all attempts are used",
             Self::QuotaExhausted => "the quota is exhausted",
             Self::BodyNotReplayable => "the request body cannot be sent again",
@@ -82,7 +85,8 @@ impl fmt::Display for Reason {
             Self::RouterChoice => "a router chose so",
             Self::AwaitingProbe => "the primary is being probed",
             Self::Unreachable => "the deployment cannot be reached",
-            Self::NotForTarget => "the request is none for the deployment",
+            Self::ServerFailed => "the server failed",
+            Self::NotForTarget => "the deployment cannot take the request",
             Self::RetryConflict => "another layer sends the call again as well",
         })
     }

@@ -47,6 +47,14 @@ impl ScopeKey {
         Self::assemble(&self.0.endpoint, self.0.credential, Some(label))
     }
 
+    /// The same for one client alone.
+    pub(crate) fn of_client(&self, client: u64) -> Self {
+        let (one, other) = keys();
+        let whose = (self.0.credential, client);
+        let hash = (one.hash_one(whose), other.hash_one(whose));
+        Self::assemble(&self.0.endpoint, Some(hash), self.0.label.as_deref())
+    }
+
     fn assemble(endpoint: &str, credential: Option<(u64, u64)>, label: Option<&str>) -> Self {
         let hash = keys().0.hash_one((endpoint, credential, label));
         Self(Arc::new(Inner { hash, endpoint: endpoint.into(), credential, label: label.map(Into::into) }))

@@ -1,11 +1,12 @@
 //! The second verb of a call: it sends the request, once, and sees how that ends.
 
 use std::num::NonZeroU32;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
-use reqwest_middleware::{Error, Next};
+use reqwest_middleware::{ClientWithMiddleware, Error, Next, Result};
 
 use super::call::LogicalCall;
 use super::replay::Failed;
@@ -50,9 +51,16 @@ impl LogicalCall<'_> {
         if let Some(permit) = permit {
             permit.sent(clock::now());
         }
-        let armed = self.arm(&mut request, extensions);
-        let attempt = next.clone().run(*request, extensions);
-        let outcome = match self.cut_off {
+        let end = self.attempt_ends(clock::now());
+        self.count_attempt();
+        let (attempt, armed) = match self.own_client() {
+            Some(client) => self.send_with(client, *request),
+            None => {
+                let armed = self.arm(&mut request, extensions);
+                (next.clone().run(*request, extensions), armed)
+            }
+        };
+        let outcome = match end {
             Some(deadline) => clock::until(deadline, attempt).await,
             None => Some(attempt.await),
         };
@@ -83,17 +91,39 @@ impl LogicalCall<'_> {
         })
     }
 
-    /// Counts an attempt and makes its request one that is sent only once.
-    fn arm(&mut self, request: &mut Request, extensions: &mut Extensions) -> Armed {
+    /// Sends the request with a target's own client, at whose inner end a guard stands. Its layers see no extensions of the
+    /// caller's, which may hold what is meant for the primary.
+    fn send_with<'n>(
+        &self,
+        client: ClientWithMiddleware,
+        mut request: Request,
+    ) -> (Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>, Armed) {
+        let mut extensions = Extensions::new();
+        self.report.leave_in(&mut extensions);
+        let attempt = self.run.guarded_attempt(&mut extensions);
+        let armed = if self.shared.guarded { Armed::Guarded(attempt) } else { self.sealed(&mut request) };
+        (Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await }), armed)
+    }
+
+    fn count_attempt(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
         self.report.sent();
+    }
+
+    /// Makes the request of an attempt one that is sent only once.
+    fn arm(&self, request: &mut Request, extensions: &mut Extensions) -> Armed {
         if self.shared.guarded {
             Armed::Guarded(self.run.guarded_attempt(extensions))
-        } else if self.shared.policy.retry_ownership() == RetryOwnership::Enforce {
-            Armed::Sealed(seal(request, &self.run))
         } else {
-            Armed::Not
+            self.sealed(request)
+        }
+    }
+
+    fn sealed(&self, request: &mut Request) -> Armed {
+        match self.shared.policy.retry_ownership() {
+            RetryOwnership::Enforce => Armed::Sealed(seal(request, &self.run)),
+            _ => Armed::Not,
         }
     }
 

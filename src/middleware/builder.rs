@@ -14,7 +14,7 @@ use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
-use crate::spill::{Deployment, RouteError, RouteSettings, Router, Routes};
+use crate::spill::{Deployment, FailOver, RouteError, RouteSettings, Router, Routes};
 
 /// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
 #[derive(Default)]
@@ -79,6 +79,11 @@ impl AdmissionBuilder {
     }
 
     /// Uses `gate` instead of one of its own: configured limits, or one gate for several clients.
+    ///
+    /// Clients share the scopes of a shared gate if endpoint, credential and label are the same. A credential in the
+    /// [default headers](reqwest::ClientBuilder::default_headers) of a client cannot be seen here: clients that differ
+    /// in it must not share a gate. An [`AdmissionClient`](crate::AdmissionClient) therefore shares no scope with an
+    /// earlier one at the same gate, unless [`scope_by`](Self::scope_by) or the call itself names the scope.
     #[must_use]
     pub fn gate(mut self, gate: Gate) -> Self {
         self.gate = GateChoice::Shared(gate);
@@ -126,8 +131,8 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Routes only calls to URLs at or below `url`; without it, all calls of the client. A deployment that is the same is
-    /// an error of [`build`](Self::build) then.
+    /// Says which calls are routed: those to URLs at or below `url`. [`spill_to`](Self::spill_to) needs it. A deployment that
+    /// is the same is an error of [`build`](Self::build).
     #[must_use]
     pub fn primary(mut self, url: &str) -> Self {
         self.routes.primary = Some(url.to_owned());
@@ -149,12 +154,22 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Sets the part of each call's budget that is kept for a spill-over leg: no wait for the primary goes into it. Half of
-    /// it is for the primary's answer after the last such wait; no leg is begun with less than the other half. Choose
-    /// more than the head of an answer takes. Default: a tenth of the budget. Only where there are deployments to spill to.
+    /// Sets the part of each call's budget that is kept for the next deployment: no wait for the primary goes into it. Half
+    /// of it is for the primary's answer after the last such wait; no other deployment is asked with less than the other
+    /// half. Less than the policy's latency budget.
+    ///
+    /// By default twice the time that the next deployment usually takes to answer, at least a tenth of the budget; half
+    /// of the budget for one that has not answered yet.
     #[must_use]
     pub const fn spill_reserve(mut self, reserve: Duration) -> Self {
         self.routes.reserve = Some(reserve);
+        self
+    }
+
+    /// Sets which failures of a deployment, not refusals, send a call on to the next one; see [`FailOver`].
+    #[must_use]
+    pub const fn fail_over(mut self, fail_over: FailOver) -> Self {
+        self.routes.fail_over = fail_over;
         self
     }
 
@@ -187,7 +202,7 @@ impl AdmissionBuilder {
 
     /// What a guard needs to know of the built layer.
     pub(crate) fn guard(&self) -> Guard {
-        Guard { ownership: self.policy.ownership(), observer: self.observer.clone() }
+        Guard { ownership: self.policy.ownership(), observer: self.observer.clone(), seals: false }
     }
 
     /// Checks the settings and builds.
@@ -195,10 +210,12 @@ impl AdmissionBuilder {
     /// # Errors
     ///
     /// [`BuildError::Policy`] where a setting is out of its range, [`BuildError::Route`] where a deployment to spill to is not
-    /// valid, is the primary, or leads to the same place as another.
+    /// valid, is the primary, or leads to the same place as another, where no primary is named, and where the reserve is no
+    /// less than the latency budget.
     pub fn build(self) -> Result<Admission, BuildError> {
         let policy = self.policy.clone().build()?;
-        let routes = self.routes.clone().build()?;
+        let guard = Guard { seals: true, ..self.guard() };
+        let routes = self.routes.clone().build(policy.latency_budget().duration(), &guard)?;
         Ok(self.with_policy(policy, routes))
     }
 
@@ -209,10 +226,14 @@ impl AdmissionBuilder {
         let estimator = self.estimator;
         let Self { profile, profiles, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } =
             self;
-        let gate = match gate {
-            GateChoice::Own => Some(Gate::default()),
-            GateChoice::Shared(gate) => Some(gate),
-            GateChoice::None => None,
+        let (gate, recent_scopes) = match gate {
+            GateChoice::Own => (Some(Gate::default()), RecentScopes::default()),
+            GateChoice::Shared(gate) => {
+                // Its default headers may have a credential that nobody sees here.
+                let apart = guarded && !gate.is_first_client();
+                (Some(gate), if apart { RecentScopes::apart() } else { RecentScopes::default() })
+            }
+            GateChoice::None => (None, RecentScopes::default()),
         };
         let last_profile = Mutex::default();
         let refuses_inside = profile.iter().chain(&profiles).any(Profile::refuses_inside);
@@ -226,7 +247,7 @@ impl AdmissionBuilder {
             last_profile,
             gate,
             scope_by,
-            recent_scopes: RecentScopes::default(),
+            recent_scopes,
             settle_from_usage,
             routes,
             native_spill_overs: AtomicU64::new(0),

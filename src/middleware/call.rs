@@ -38,7 +38,7 @@ pub(super) struct LogicalCall<'a> {
     /// The deadline where the call is now: of the leg, where there are others.
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
-    idempotent: bool,
+    pub(super) idempotent: bool,
     /// Whether a layer inside sent a request of its own in place of an attempt's.
     pub(super) replaced: bool,
     /// Whether the method is HEAD, whose answers have no body.
@@ -126,6 +126,7 @@ impl<'a> LogicalCall<'a> {
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> Result<Response> {
+        self.plan_time(&request);
         self.choose_first(&request, extensions);
         let mut step = Step::Attempt { request, place: None };
         loop {
@@ -146,6 +147,7 @@ impl<'a> LogicalCall<'a> {
     ) -> Step {
         let mut permit = match self.acquire(place).await {
             Ok(permit) => permit,
+            Err(_) if self.takes_all_time(Some(&request)) => return Step::Attempt { request, place: None },
             Err(refusal) => {
                 let turn = Turn::Refused(&refusal);
                 return self.leave_unsent(entry::reason(&refusal), turn, request, extensions);
@@ -218,7 +220,8 @@ impl<'a> LogicalCall<'a> {
         extensions: &Extensions,
     ) -> Step {
         let position = self.position();
-        let movable = copy.as_deref().filter(|_| tried.sent.is_refusal() && !self.replaced);
+        let movable =
+            copy.as_deref().filter(|_| self.is_planned() || tried.sent.is_refusal() && !self.replaced);
         let goes_on = self.onward(reason, Turn::Sent(&tried.sent), movable, extensions);
         self.keep(tried.sent, position, goes_on);
         match copy {
@@ -234,8 +237,14 @@ impl<'a> LogicalCall<'a> {
 
     /// Decides about an attempt, and records it.
     fn decide(&mut self, tried: &Tried, copy: Option<&Request>, extensions: &Extensions) -> Decision {
-        let planned = self.planned(tried, copy.is_some(), true);
-        let mut decision = self.reconsider(planned, &tried.sent, copy, extensions, tried.at);
+        let mut decision = match self.fail_over(&tried.sent, copy, extensions, tried.at) {
+            Some(reason) => Decision::SpillOver(reason),
+            None => {
+                self.takes_all_time(copy);
+                let planned = self.planned(tried, copy.is_some(), true);
+                self.reconsider(planned, &tried.sent, copy, extensions, tried.at)
+            }
+        };
         // Another call may have taken the last of the retry budget meanwhile.
         if let Decision::Wait { charged: true, .. } = decision
             && !self.shared.lock_retry_budget().withdraw(tried.at)

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
+use reqwest_middleware::ClientWithMiddleware;
 
 use super::call::LogicalCall;
 use super::entry::Entry;
@@ -15,7 +16,7 @@ use crate::gate::{Refusal, ScopeKey};
 use crate::observe;
 use crate::policy::AdmissionPolicy;
 use crate::reading::{Profile, Reading};
-use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target};
+use crate::spill::{FailOver, LegReport, PRIMARY, Probe, Routes, Target, Trial};
 use crate::unharmed::unharmed;
 
 /// The way of one call.
@@ -28,7 +29,12 @@ pub(super) struct Legs<'a> {
     pub(super) done: Vec<LegReport>,
     /// The deadline of the whole call; a leg's own may be earlier.
     pub(super) deadline: Instant,
+    pub(super) budget: Duration,
+    /// What is kept of the budget for the next target, and the least to begin with there.
     pub(super) reserve: Duration,
+    pub(super) least: Duration,
+    /// Whether an attempt here ends early, so that the next target can take the call.
+    pub(super) hurries: bool,
     began: Instant,
     attempts_before: u32,
     waited_before: Duration,
@@ -36,6 +42,8 @@ pub(super) struct Legs<'a> {
     pub(super) refusals: u32,
     pub(super) primary_scope: Option<ScopeKey>,
     pub(super) probe: Option<Probe<'a>>,
+    /// Held by the call that tries a primary which failed.
+    pub(super) trial: Option<Trial<'a>>,
     pub(super) planned: Planned,
 }
 
@@ -56,32 +64,32 @@ pub(super) enum Turn<'a> {
     Refused(&'a Refusal),
     /// With an answer for the caller.
     Answered(StatusCode, Option<&'a Reading>),
-    /// A router said so, or the request is none for this deployment.
+    /// A router said so, or the deployment cannot take the request.
     Unasked,
 }
 
 impl<'a> Legs<'a> {
     pub(super) fn new(routes: &'a Routes, now: Instant, deadline: Instant, budget: Duration) -> Self {
+        let reserve = routes.reserve(budget, Some(0));
         Self {
             routes,
             at: None,
             tried: 0,
             done: Vec::new(),
             deadline,
-            reserve: routes.reserve(budget),
+            budget,
+            reserve,
+            least: routes.least(reserve, budget, Some(0)),
+            hurries: false,
             began: now,
             attempts_before: 0,
             waited_before: Duration::ZERO,
             refusals: 0,
             primary_scope: None,
             probe: None,
+            trial: None,
             planned: Planned::Nothing,
         }
-    }
-
-    /// The deadline of the primary's leg: the rest belongs to the next.
-    pub(super) fn first_deadline(&self) -> Instant {
-        self.deadline.checked_sub(self.reserve).unwrap_or(self.deadline)
     }
 
     pub(super) fn target(&self) -> Option<&'a Target> {
@@ -117,6 +125,11 @@ impl LogicalCall<'_> {
         self.legs.as_ref().and_then(|legs| legs.target())
     }
 
+    /// The client of the target that the call is with, if it isn't reached through the primary's own stack.
+    pub(super) fn own_client(&self) -> Option<ClientWithMiddleware> {
+        self.target()?.client.clone()
+    }
+
     /// The policy where the call is.
     pub(super) fn policy(&self) -> &AdmissionPolicy {
         self.target().and_then(|target| target.policy.as_ref()).unwrap_or(&self.shared.policy)
@@ -146,6 +159,9 @@ impl LogicalCall<'_> {
         } else if let Some(probe) = legs.probe.take() {
             probe.succeeded();
         }
+        if legs.at.is_none() {
+            legs.routes.circuit.answered();
+        }
     }
 
     /// An answer that is handed on: tells the report where it comes from.
@@ -163,15 +179,6 @@ impl LogicalCall<'_> {
             let legs = self.finished_legs();
             self.report.went(legs);
         }
-    }
-
-    /// What is left of the budget, where it is enough to begin a leg with.
-    pub(super) fn left_for_a_leg(&self, now: Instant) -> Option<Duration> {
-        let legs = self.legs.as_ref()?;
-        let left = legs.deadline.saturating_duration_since(now);
-        // The reserve was kept for the answer after the last wait as well.
-        let least = legs.reserve.checked_div(2).unwrap_or_default();
-        (!left.is_zero() && left >= least).then_some(left)
     }
 
     /// The deployment that the call is with does not take it: takes the call to the next one, if there is one.
@@ -215,21 +222,22 @@ impl LogicalCall<'_> {
         };
         match turn {
             Turn::Sent(sent) => report = report.with_reading(sent.reading()),
-            Turn::Refused(refusal) => {
-                report.advised_wait = Some(refusal.wait);
-                report.retry_at = clock::wall_clock().checked_add(refusal.wait);
-            }
+            Turn::Refused(refusal) => report = report.expecting(Some(refusal.wait), clock::wall_clock()),
             Turn::Answered(status, reading) => {
                 report = report.with_reading(reading);
                 report.status = Some(status);
             }
-            Turn::Unasked => {}
+            Turn::Unasked => {
+                let wait = self.entry.as_ref().map(|entry| entry.look(entry.scope(), now).wait);
+                report = report.expecting(wait.filter(|wait| !wait.is_zero()), clock::wall_clock());
+            }
         }
+        legs.learn_time(turn, report.took.saturating_sub(report.waited));
         let refused = matches!(turn, Turn::Sent(_)) && closes_the_primary(reason);
         if let (None, true, Some(entry)) = (legs.at, refused, &self.entry) {
             legs.routes.away.left(entry.scope(), now);
         }
-        legs.probe = None;
+        (legs.probe, legs.trial) = (None, None);
         legs.done.push(report);
     }
 
@@ -247,8 +255,9 @@ impl LogicalCall<'_> {
         (legs.attempts_before, legs.waited_before) = (self.attempts, self.waited);
         let left = legs.deadline.saturating_duration_since(now);
         let own = now.checked_add(left.mul_f64(target.budget_share)).unwrap_or(legs.deadline);
-        let is_last = request.is_none_or(|request| legs.candidates(request).is_empty());
-        let latest = if is_last { legs.deadline } else { legs.first_deadline() };
+        let after = request.and_then(|request| legs.candidates(request).first().copied());
+        legs.keep_for(after, self.idempotent && legs.routes.fail_over == FailOver::Safe);
+        let latest = if after.is_none() { legs.deadline } else { legs.first_deadline() };
         self.deadline = own.min(latest);
         let label = legs.primary_scope.as_ref().and_then(ScopeKey::label_str);
         let scope = target.scope(label);
@@ -256,6 +265,8 @@ impl LogicalCall<'_> {
         if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
             seen_as.1 = host.into();
         }
+        // The error of a deployment that the call has left is not what it comes to.
+        self.lost = None;
         observe::routed(&from, &target.name, reason);
     }
 
@@ -265,8 +276,7 @@ impl LogicalCall<'_> {
     }
 }
 
-/// Whether a refusal for this reason says that the primary is to be probed before all go back to it; others are about
-/// the one request alone.
+/// Whether the primary is probed after a refusal for this reason; others are about the one request alone.
 const fn closes_the_primary(reason: Option<Reason>) -> bool {
     matches!(
         reason,

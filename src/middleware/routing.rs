@@ -4,41 +4,66 @@ use std::time::{Duration, Instant};
 
 use http::Extensions;
 use reqwest::Request;
+use reqwest_middleware::Error;
 
 use super::call::LogicalCall;
 use super::entry::Entry;
 use super::legs::{Legs, Planned, Turn};
 use super::sent::Sent;
 use crate::clock;
-use crate::decision::{Decision, Reason};
+use crate::decision::{Decision, Failure, Reason};
 use crate::gate::{Look, Priority, ScopeKey};
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 use crate::spill::{
-    CallAttributes, Choice, DeploymentState, PRIMARY, RouteCall, Routes, Stage, Standing, usual_target,
+    CallAttributes, Choice, DeploymentState, Entrance, FailOver, PRIMARY, RouteCall, Routes, Stage, Standing,
+    usual_target,
 };
 use crate::unharmed::unharmed;
+
+/// Why a call leaves a deployment that failed; `None` if it did not.
+fn failed(sent: &Sent) -> Option<Reason> {
+    match sent {
+        Sent::CutOff => Some(Reason::NoResponse),
+        Sent::Failed(failed) if failed.is_unsent => Some(Reason::Unreachable),
+        Sent::Failed(failed) => match (&failed.error, failed.failure) {
+            (Error::Reqwest(error), _) if error.is_timeout() => Some(Reason::NoResponse),
+            (_, Failure::Unknown) => Some(Reason::ServerFailed),
+            (_, Failure::Connect | Failure::Permanent) => None,
+        },
+        Sent::Read(read) => read.1.leaves_outcome_open().then_some(Reason::ServerFailed),
+        Sent::Unread(_) => None,
+    }
+}
 
 impl LogicalCall<'_> {
     /// Before anything is sent: whether the call goes to the primary at all.
     pub(super) fn choose_first(&mut self, request: &Request, extensions: &Extensions) {
         let Some(legs) = &mut self.legs else { return };
         let routes = legs.routes;
-        if routes.router.is_none() && routes.away.is_empty() {
+        if routes.router.is_none() && routes.away.is_empty() && routes.circuit.is_untroubled() {
             return;
         }
-        let standing = match self.entry.as_ref().map(Entry::scope) {
-            Some(scope) => routes.away.arrive(scope),
-            None => Standing::Open,
+        let now = clock::now();
+        let fails = match routes.circuit.enter(now) {
+            Entrance::Open => true,
+            Entrance::Closed => false,
+            Entrance::Trial(trial) => {
+                legs.trial = Some(trial);
+                false
+            }
         };
-        let awaiting = matches!(standing, Standing::Probing);
+        let standing = match self.entry.as_ref().map(Entry::scope) {
+            Some(scope) if !fails => routes.away.arrive(scope),
+            _ => Standing::Open,
+        };
+        let awaiting = fails || matches!(standing, Standing::Probing);
         if let Standing::Probe(probe) = standing {
             legs.probe = Some(probe);
         }
         if !awaiting && routes.router.is_none() {
             return;
         }
-        let now = clock::now();
         let Some(legs) = self.legs.as_ref().filter(|_| self.left_for_a_leg(now).is_some()) else { return };
         let candidates = legs.candidates(request);
         let call = self.as_seen(legs, Stage::BeforeSend, extensions, None, None, now);
@@ -47,11 +72,12 @@ impl LogicalCall<'_> {
         let (index, reason) = match choice {
             Choice::SpillTo(index) if index < targets.len() => (Some(index), Reason::RouterChoice),
             Choice::Stay | Choice::GiveUp => (None, Reason::RouterChoice),
-            // Nobody queues behind a probe where another deployment is open.
+            // Nobody queues behind a probe if another deployment is open, or asks a primary that fails if one is in time.
             _ if awaiting => {
-                let open: Vec<_> = targets.iter().map(|target| target.expected_wait.is_zero()).collect();
+                let most = if fails { call.budget_left } else { Duration::ZERO };
+                let takes = |index: &usize| targets.get(*index).is_some_and(|to| to.expected_wait <= most);
                 let usual = usual_target(&call, &targets, routes.by_weight, self.shared.chance.draw());
-                (usual.filter(|index| open.get(*index) == Some(&true)), Reason::AwaitingProbe)
+                (usual.filter(takes), Reason::AwaitingProbe)
             }
             _ => (None, Reason::RouterChoice),
         };
@@ -61,6 +87,44 @@ impl LogicalCall<'_> {
             }
             self.onward(reason, Turn::Unasked, Some(request), extensions);
         }
+    }
+
+    /// A failure that is no refusal: whether another deployment takes the call, and why it leaves.
+    pub(super) fn fail_over(
+        &mut self,
+        sent: &Sent,
+        request: Option<&Request>,
+        extensions: &Extensions,
+        now: Instant,
+    ) -> Option<Reason> {
+        let legs = self.legs.as_ref()?;
+        let reason = failed(sent)?;
+        let (routes, unreachable) = (legs.routes, reason == Reason::Unreachable);
+        let counts = match routes.fail_over {
+            FailOver::Never => return None,
+            FailOver::Unsent => unreachable,
+            FailOver::Safe => true,
+        };
+        match legs.at {
+            None if counts => routes.circuit.failed(unreachable, legs.trial.is_some(), now),
+            None if matches!(sent, Sent::Read(_)) => routes.circuit.answered(),
+            _ => {}
+        }
+        if !counts || !(unreachable || self.idempotent) {
+            return None;
+        }
+        self.left_for_a_leg(now)?;
+        let candidates = legs.candidates(request?);
+        let next = self.next_target(legs, &candidates, reason, Turn::Sent(sent), extensions, now)?;
+        if let Some(legs) = &mut self.legs {
+            legs.planned = Planned::To(next);
+        }
+        Some(reason)
+    }
+
+    /// Whether a target has been chosen that the call goes to.
+    pub(super) fn is_planned(&self) -> bool {
+        self.legs.as_ref().is_some_and(|legs| matches!(legs.planned, Planned::To(_)))
     }
 
     /// A refusal with a wait that fits: whether the call had better go elsewhere all the same.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use http::{Extensions, StatusCode};
-use reqwest::{Request, Response};
+use reqwest::{Body, Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use super::{CallMark, ConflictKind, RetryConflict, Run};
@@ -81,17 +81,20 @@ impl Attempt {
     }
 }
 
-/// The innermost layer of a stack that is built by [`AdmissionClient`](crate::AdmissionClient).
+/// The innermost layer of a stack that is built by [`AdmissionClient`](crate::AdmissionClient), and of a target's client.
+#[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) ownership: RetryOwnership,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// Whether the client within may retry by itself, so that the request is sealed.
+    pub(crate) seals: bool,
 }
 
 #[async_trait]
 impl Middleware for Guard {
     async fn handle(
         &self,
-        request: Request,
+        mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
@@ -106,6 +109,10 @@ impl Middleware for Guard {
                 attempt.passage().stopped.store(true, Ordering::Release);
                 return Err(error_chain::raise(conflict));
             }
+        }
+        if self.seals && self.ownership == RetryOwnership::Enforce {
+            let body = request.body_mut().take().unwrap_or_default();
+            *request.body_mut() = Some(Body::wrap(body));
         }
         let outcome = next.run(request, extensions).await;
         if outcome.as_ref().is_ok_and(|response| !invites_retry(response.status())) {

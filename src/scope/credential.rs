@@ -2,73 +2,52 @@
 
 use std::borrow::Cow;
 
-use http::HeaderValue;
 use reqwest::{Request, Url};
 
 use super::signed;
+use crate::credentials::{identifies_caller, is_proof, names_credential};
 
-/// Headers that carry a credential, besides those that are marked as sensitive.
-pub(super) const CREDENTIAL_HEADERS: [&str; 14] = [
-    "authorization",
-    "api-key",
-    "x-api-key",
-    "x-goog-api-key",
-    "ocp-apim-subscription-key",
-    "private-token",
-    "x-access-token",
-    "x-auth-key",
-    "x-auth-token",
-    "x-figma-token",
-    "x-rapidapi-key",
-    "x-shopify-access-token",
-    "x-subscription-token",
-    "xi-api-key",
-];
+/// One credential: where it stands, and what tells one caller from another.
+type Carrier<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
-/// Query parameters that carry a credential.
-const CREDENTIAL_PARAMETERS: [&str; 6] =
-    ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key"];
-
-/// Every request comes by here, and most headers are told from these by their last letter.
-fn carries_credential(name: &str, value: &HeaderValue) -> bool {
-    value.is_sensitive()
-        || matches!(name.as_bytes().last(), Some(b'n' | b'y')) && CREDENTIAL_HEADERS.contains(&name)
-}
-
-/// All that tells the caller of a request from others: of its headers, else of its URL.
+/// All that tells the caller of a request from others: its credentials and its account, in headers, query and URL.
+///
+/// What proves one request alone, a signature for example, is another one each time: it counts only if there is nothing
+/// else.
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
-    let mut carriers =
-        request.headers().iter().filter(|(name, value)| carries_credential(name.as_str(), value));
-    let Some(first) = carriers.next() else { return url_credential(request.url()) };
-    let Some(second) = carriers.next() else { return Some(signed::identity(first.1.as_bytes())) };
+    let mut carriers: Vec<Carrier<'_>> = Vec::new();
+    for (name, value) in request.headers() {
+        if identifies_caller(name, value) {
+            carriers.push((Cow::Borrowed(name.as_str()), signed::identity(value.as_bytes())));
+        }
+    }
+    carriers.extend(in_url(request.url()));
+    if carriers.len() > 1 && carriers.iter().any(|(name, _)| !is_proof(name)) {
+        carriers.retain(|(name, _)| !is_proof(name));
+    }
+    if carriers.len() <= 1 {
+        return carriers.pop().map(|(_, value)| value);
+    }
     // A gateway's key beside a service's: limits may be counted by either.
-    let all = [first, second].into_iter().chain(carriers);
-    let mut found: Vec<_> =
-        all.map(|(name, value)| (name.as_str(), signed::identity(value.as_bytes()))).collect();
-    found.sort_unstable();
-    let parts = found.iter().flat_map(|(name, value)| [name.as_bytes(), b"\0", value, b"\0"]);
-    Some(Cow::Owned(parts.flatten().copied().collect()))
+    carriers.sort_unstable();
+    let mut all = Vec::new();
+    for (name, value) in &carriers {
+        // With lengths, since a decoded name or value may have any byte.
+        all.extend_from_slice(format!("{}:{name}{}:", name.len(), value.len()).as_bytes());
+        all.extend_from_slice(value);
+    }
+    Some(Cow::Owned(all))
 }
 
-/// The credential of the query and of `user:password@`.
-fn url_credential(url: &Url) -> Option<Cow<'_, [u8]>> {
+/// The credentials of the query and of `user:password@`.
+fn in_url(url: &Url) -> impl Iterator<Item = Carrier<'_>> {
     let user = match (url.username(), url.password()) {
         ("", None) => None,
-        (user, None) => Some(Cow::Borrowed(user)),
-        (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}"))),
+        (user, None) => Some(Cow::Borrowed(user.as_bytes())),
+        (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}").into_bytes())),
     };
-    if url.query().is_none() {
-        return user.map(bytes);
-    }
-    let carriers = url.query_pairs().filter(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.as_ref()));
-    let mut found: Vec<_> = carriers.chain(user.map(|user| (Cow::Borrowed(""), user))).collect();
-    if found.len() <= 1 {
-        return found.pop().map(|(_, value)| bytes(value));
-    }
-    found.sort_unstable();
-    // With lengths, since a decoded value may have any byte.
-    let parts = found.iter().map(|(name, value)| format!("{name}={}:{value}\0", value.len()));
-    Some(Cow::Owned(parts.flat_map(String::into_bytes).collect()))
+    let query = url.query_pairs().filter(|(name, _)| names_credential(name));
+    query.map(|(name, value)| (name, bytes(value))).chain(user.map(|user| (Cow::Borrowed(""), user)))
 }
 
 fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer as _};
 
 use crate::reading::{CountedBy, Profile};
 
-/// The longest part of a path that becomes a label, in bytes; labels are kept and shown.
+/// The longest name that becomes a label, in bytes; labels are kept and shown.
 pub(super) const LONGEST_LABEL: usize = 128;
 
 /// How much of a request body a model name is looked for in, in bytes.
@@ -22,7 +22,7 @@ pub(super) fn label_beside<'a>(request: &'a Request, profile: &'a Profile) -> Op
         CountedBy::Account => None,
         CountedBy::Model => {
             let body = request.body()?.as_bytes()?;
-            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body))
+            model_of(body.get(..LONGEST_SEARCH).unwrap_or(body)).filter(|model| may_be_label(model))
         }
         CountedBy::Segment { before, after } => named_by(before, after, path),
         CountedBy::Routes(routes) => {

@@ -1,6 +1,35 @@
-use super::credential::CREDENTIAL_HEADERS;
 use super::label::{LONGEST_LABEL, LONGEST_SEARCH, model_of};
 use super::*;
+
+/// Headers that carry a credential or name an account.
+const CREDENTIAL_HEADERS: [&str; 26] = [
+    "authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "ocp-apim-subscription-key",
+    "private-token",
+    "x-access-token",
+    "x-auth-key",
+    "x-auth-token",
+    "x-figma-token",
+    "x-rapidapi-key",
+    "x-shopify-access-token",
+    "x-subscription-token",
+    "xi-api-key",
+    "auth",
+    "helicone-auth",
+    "cf-aig-authorization",
+    "x-jwt-assertion",
+    "x-portkey-virtual-key",
+    "x-session",
+    "x-ms-client-principal",
+    "cookie",
+    "openai-organization",
+    "openai-project",
+    "x-goog-user-project",
+    "anthropic-organization-id",
+];
 
 fn parts_of<'a>(request: &'a Request, profile: &'a Profile) -> Parts<'a> {
     Parts::of(request, credential(request), named_in_path(request.url().path()), profile)
@@ -117,12 +146,68 @@ fn all_credentials_of_a_url_count() {
         ("https://tok1@h/?key=doc", "https://tok2@h/?key=doc"),
         ("https://one:x@h/", "https://other:x@h/"),
         ("https://one:x@h/", "https://one:y@h/"),
+        ("https://h/?accessToken=A", "https://h/?accessToken=B"),
+        ("https://h/?session=A", "https://h/?session=B"),
+        ("https://h/?X-Amz-Credential=A", "https://h/?X-Amz-Credential=B"),
+        ("https://h/?sig=A", "https://h/?sig=B"),
     ] {
         assert_ne!(of(one), of(other), "{one} {other}");
     }
     assert_eq!(of("https://h/?access_token=A&key=doc"), of("https://h/?key=doc&page=2&access_token=A"));
     assert_eq!(of("https://tok1@h/a"), of("https://tok1@h/b?page=2"));
     assert!(!format!("{:?}", of("https://S3CR3T@h/?key=S3CR3T&api_key=S3CR3T")).contains("S3CR3T"));
+}
+
+#[test]
+fn credentials_of_headers_and_of_the_url_count_together() {
+    let with = |url: &str, key: &'static str| {
+        let mut request = request(url);
+        request.headers_mut().insert("x-api-key", http::HeaderValue::from_static(key));
+        scope(&request)
+    };
+    assert_ne!(with("https://h/?token=A", "k"), with("https://h/?token=B", "k"));
+    assert_ne!(with("https://a:b@h/", "k"), with("https://a:c@h/", "k"));
+    assert_eq!(with("https://h/?page=1", "k"), with("https://h/?page=2", "k"));
+}
+
+#[test]
+fn a_signature_counts_only_where_nothing_else_tells_the_caller() {
+    let with = |key: &'static str, signature: &'static str| {
+        let mut request = request("https://h/");
+        request.headers_mut().insert("x-signature", http::HeaderValue::from_static(signature));
+        if !key.is_empty() {
+            request.headers_mut().insert("x-api-key", http::HeaderValue::from_static(key));
+        }
+        scope(&request)
+    };
+    assert_eq!(with("k", "1"), with("k", "2"));
+    assert_ne!(with("k", "1"), with("l", "1"));
+    assert_ne!(with("", "1"), with("", "2"));
+}
+
+#[test]
+fn a_client_of_its_own_shares_no_scope_and_knows_its_own_again() {
+    let request = request("https://h/?key=A");
+    let profile = || Profile::standard().clone();
+    let (one, own, other) = (RecentScopes::default(), RecentScopes::apart(), RecentScopes::apart());
+    let of = |scopes: &RecentScopes| scopes.scope_of(&request, profile);
+    assert_eq!(of(&one), scope(&request));
+    assert_eq!(of(&own), of(&own));
+    assert!(of(&own) != of(&other) && of(&own) != of(&one));
+    assert_eq!(of(&own).endpoint(), "https://h");
+}
+
+#[test]
+fn no_long_model_is_a_label() {
+    for start in [r#"{"model":""#, r#"{"n":1,"model":""#, r#"{"model":"\u0061"#] {
+        let label = |length| {
+            let mut request = request("https://api.example/v1/chat");
+            *request.body_mut() = Some(format!("{start}{}\"}}", "x".repeat(length)).into());
+            parts_of(&request, Profile::named("openai")).key().label_str().map(str::len)
+        };
+        assert_eq!((label(900_000), label(LONGEST_LABEL + 1)), (None, None), "{start}");
+        assert!(label(LONGEST_LABEL - 1).is_some_and(|length| length <= LONGEST_LABEL), "{start}");
+    }
 }
 
 #[test]

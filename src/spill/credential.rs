@@ -1,4 +1,4 @@
-//! What a request proves itself with: taken off before it leaves for another deployment, and set anew there.
+//! [`Credential`]: what a deployment is shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,109 +7,7 @@ use http::HeaderMap;
 use http::header::{self, HeaderName, HeaderValue};
 use reqwest::{Request, Url};
 
-/// Headers that carry a credential, a session or the identity of an account. None of them leaves for another
-/// deployment, none is written into a [`Deferred`](super::Deferred).
-const SECRET_HEADERS: [&str; 17] = [
-    "authorization",
-    "proxy-authorization",
-    "api-key",
-    "x-api-key",
-    "x-goog-api-key",
-    "x-goog-user-project",
-    "ocp-apim-subscription-key",
-    "x-functions-key",
-    "x-amz-security-token",
-    "x-auth-token",
-    "x-access-token",
-    "x-csrf-token",
-    "openai-organization",
-    "openai-project",
-    "cookie",
-    "cookie2",
-    "anthropic-organization-id",
-];
-
-/// Words that mark a header as one that carries a credential.
-const SECRET_HEADER_WORDS: [&str; 5] = ["token", "secret", "password", "credential", "api-key"];
-
-/// Words that mark a query parameter as one that carries a credential. Not `token` alone: that is in `max_tokens` and
-/// `page_token`, without which a request is another one.
-const SECRET_WORDS: [&str; 13] = [
-    "access_token",
-    "auth_token",
-    "id_token",
-    "api_token",
-    "security-token",
-    "secret",
-    "password",
-    "passwd",
-    "signature",
-    "credential",
-    "apikey",
-    "api_key",
-    "api-key",
-];
-
-/// Query parameters that carry a credential although none of the words is in their names.
-const SECRET_PARAMETERS: [&str; 9] =
-    ["key", "token", "subscription-key", "sig", "code", "auth", "authorization", "pwd", "jwt"];
-
-/// Whether a header of this name carries a credential, a session or the identity of an account.
-pub(crate) fn is_secret_header(name: &HeaderName, value: &HeaderValue) -> bool {
-    let name = name.as_str();
-    value.is_sensitive()
-        || SECRET_HEADERS.contains(&name)
-        || SECRET_HEADER_WORDS.iter().any(|word| name.contains(word))
-}
-
-/// Whether a query parameter of this name carries a credential.
-pub(crate) fn is_secret_parameter(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET_PARAMETERS.contains(&name.as_str()) || SECRET_WORDS.iter().any(|word| name.contains(word))
-}
-
-/// Takes off all that a request proves itself with.
-pub(crate) fn strip(request: &mut Request) {
-    let secret: Vec<HeaderName> = request
-        .headers()
-        .iter()
-        .filter(|(name, value)| is_secret_header(name, value))
-        .map(|(name, _)| name.clone())
-        .collect();
-    for name in secret {
-        request.headers_mut().remove(name);
-    }
-    strip_url(request.url_mut());
-}
-
-/// Takes off the user information and the query parameters that carry a credential.
-pub(crate) fn strip_url(url: &mut Url) {
-    // Both fail only for URLs that can have no user, which then have none.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    if url.query_pairs().any(|(name, _)| is_secret_parameter(&name)) {
-        keep_query(url, |name| !is_secret_parameter(name));
-    }
-}
-
-/// Keeps the query parameters that `keep` names.
-pub(crate) fn keep_query(url: &mut Url, keep: impl Fn(&str) -> bool) {
-    let kept: Vec<(String, String)> = url
-        .query_pairs()
-        .filter(|(name, _)| keep(name))
-        .map(|(name, value)| (name.into_owned(), value.into_owned()))
-        .collect();
-    url.set_query(None);
-    if !kept.is_empty() {
-        url.query_pairs_mut().extend_pairs(kept);
-    }
-}
-
-/// Sets a query parameter, in place of all of the same name.
-pub(crate) fn set_query(url: &mut Url, name: &str, value: &str) {
-    keep_query(url, |other| other != name);
-    url.query_pairs_mut().append_pair(name, value);
-}
+use crate::credentials::set_query;
 
 /// What a deployment wants to be shown: an API key in a header, a bearer token, a query parameter, or whatever a function
 /// sets.

@@ -11,7 +11,8 @@ use reqwest::{Request, Url};
 use serde::{Deserialize, Serialize};
 
 use super::SpillOver;
-use super::credential::{Credential, InvalidCredential, is_secret_header, keep_query, strip_url};
+use super::credential::{Credential, InvalidCredential};
+use crate::credentials::{identifies_caller, keep_query, strip_url};
 
 /// Headers that go into a ticket unless told otherwise.
 const KEPT_HEADERS: [&str; 9] = [
@@ -114,12 +115,6 @@ impl SpillOver {
     pub fn into_deferred_with(self, keep: impl Fn(&HeaderName) -> bool) -> Result<Deferred, NotDeferrable> {
         self.with_request(|request| Deferred::new(&self, request, keep)).flatten().ok_or(NotDeferrable)
     }
-
-    /// The moment at which the first of the deployments that said no takes the next call.
-    fn earliest_retry(&self) -> Option<SystemTime> {
-        let of_legs = self.legs().iter().filter_map(super::LegReport::retry_at);
-        of_legs.chain(self.retry_at()).min()
-    }
 }
 
 impl Deferred {
@@ -130,7 +125,7 @@ impl Deferred {
         };
         let kept = |(name, value): &(&HeaderName, &HeaderValue)| {
             name.as_str() != IDEMPOTENCY_KEY
-                && !is_secret_header(name, value)
+                && !identifies_caller(name, value)
                 && (KEPT_HEADERS.contains(&name.as_str()) || keep(name))
         };
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -138,7 +133,7 @@ impl Deferred {
         };
         let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         let mut url = request.url().clone();
-        strip_url(&mut url);
+        strip_url(&mut url, |_| false);
         url.set_fragment(None);
         Some(Self {
             method: request.method().clone(),
@@ -146,7 +141,7 @@ impl Deferred {
             headers: request.headers().iter().filter(kept).filter_map(text).collect(),
             body,
             idempotency_key: key.map(str::to_owned),
-            retry_at: spill.earliest_retry().and_then(|at| Timestamp::try_from(at).ok()),
+            retry_at: spill.retry_at().and_then(|at| Timestamp::try_from(at).ok()),
             reason: spill.reason().as_str().to_owned(),
             attempts: spill.attempts(),
             possibly_processed: spill.possibly_processed(),
@@ -171,7 +166,7 @@ impl Deferred {
     /// way, or where the credential is one that no header can carry.
     pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
         credential.check()?;
-        let url = super::route::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
+        let url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
         let mut headers = HeaderMap::new();
         let key = self.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key));
         for (name, value) in self.headers.into_iter().chain(key) {

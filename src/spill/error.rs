@@ -37,12 +37,18 @@ pub enum RouteProblem {
     /// The URL is not an absolute `http` or `https` URL without user information.
     #[error("its URL is not an absolute http or https URL without user information")]
     Url,
-    /// A header to be removed has a name that no header can have.
-    #[error("a header to be removed has a name that no header can have")]
+    /// A header to be removed or forwarded has a name that no header can have.
+    #[error("a header to be removed or forwarded has a name that no header can have")]
     Header,
     /// The credential has a name or value that no header can carry.
     #[error("its credential has a name or value that no header can carry")]
     Credential,
+    /// It has two credentials.
+    #[error("it has two credentials; set one, or several headers with one Credential::from_fn")]
+    TwoCredentials,
+    /// reqwest cannot build a client for it.
+    #[error("reqwest cannot build a client for it")]
+    Client,
     /// The weight is 0.
     #[error("weight is 0, allowed is 1 to 4294967295")]
     Weight,
@@ -52,7 +58,8 @@ pub enum RouteProblem {
     /// The share of the budget is not above 0 and at most 1.
     #[error("budget_share is out of its range, allowed is above 0 and at most 1")]
     BudgetShare,
-    /// The deployment is the primary, so a spilled call would go in a circle.
+    /// The deployment is the primary, so a spilled call would go in a circle. For another account there, give it a
+    /// [client](super::Deployment::client) of its own: the primary's may add the primary's credential.
     #[error("it is the primary itself, so that a spilled call would go in a circle")]
     IsPrimary,
     /// Another deployment leads to the same place with the same credential, so a spilled call would go in a circle.
@@ -61,6 +68,14 @@ pub enum RouteProblem {
     /// There are more than 64 deployments.
     #[error("it is one too many, allowed are 1 to 64 deployments")]
     TooMany,
+    /// No primary is given, so that every call of the client would be routed.
+    #[error(
+        "spill_to needs primary(url): without it every call of the client would be routed, whatever its host"
+    )]
+    NoPrimary,
+    /// The reserve for a spill-over is no less than the latency budget, so that no wait would ever fit.
+    #[error("spill_reserve has to be less than the policy's latency_budget, or no wait ever fits")]
+    Reserve,
     /// A primary or a router is given but no deployment to spill to.
     #[error("no deployment is given to spill to")]
     NoDeployment,

@@ -62,7 +62,7 @@ impl LegReport {
         self.took
     }
 
-    /// The wait that the deployment asked for last, or that its gate expects.
+    /// The wait that the deployment asked for last, or that its gate expects, counted as [`retry_at`](Self::retry_at) is.
     #[must_use]
     pub const fn advised_wait(&self) -> Option<Duration> {
         self.advised_wait
@@ -84,6 +84,13 @@ impl LegReport {
     #[must_use]
     pub const fn native_spill_over(&self) -> Option<&NativeSpillOver> {
         self.native.0.as_ref()
+    }
+
+    /// Notes the wait that the gate expects.
+    pub(crate) fn expecting(mut self, wait: Option<Duration>, now: SystemTime) -> Self {
+        self.advised_wait = wait;
+        self.retry_at = wait.and_then(|wait| now.checked_add(wait));
+        self
     }
 
     /// Notes what the deployment's last response here said.

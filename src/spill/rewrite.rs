@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::header;
+use http::HeaderValue;
+use http::header::{self, HeaderName};
 use reqwest::{Body, Request, Url};
 use serde_json::value::RawValue;
 
-use super::credential::{self, Credential, set_query};
+use super::credential::Credential;
+use crate::credentials::{identifies_caller, is_harmless_header, keep_query, set_query, strip_url};
 
 /// Maps a request body; `None` where it is not one that the deployment can take.
 pub(crate) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
@@ -32,11 +34,27 @@ pub(crate) struct Rewrite {
     /// Query parameters to set, and to take off before.
     pub(crate) set_query: Vec<(String, String)>,
     pub(crate) remove_query: Vec<String>,
-    pub(crate) remove_headers: Vec<header::HeaderName>,
+    pub(crate) remove_headers: Vec<HeaderName>,
+    /// Whether the deployment is on another origin than the primary.
+    pub(crate) crosses_origin: bool,
+    /// What goes along although it would not otherwise.
+    pub(crate) forward_headers: Vec<HeaderName>,
+    pub(crate) forward_query: Vec<String>,
     pub(crate) credential: Credential,
     pub(crate) model: Option<String>,
     pub(crate) map_body: Option<Arc<MapBody>>,
 }
+
+/// Headers that say something of the body, which a mapped one makes wrong.
+const OF_THE_BODY: [&str; 7] = [
+    "content-length",
+    "content-encoding",
+    "transfer-encoding",
+    "content-md5",
+    "content-digest",
+    "repr-digest",
+    "digest",
+];
 
 /// A request that this deployment cannot take; it is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,33 +110,59 @@ impl Rewrite {
 
     /// Makes `request` one for this deployment. Nothing that the request proved itself with to another one is left.
     pub(crate) fn apply(&self, request: &mut Request) -> Result<(), NotForHere> {
-        let to = self.destination(request.url()).ok_or(NotForHere)?;
-        if let Some(body) = self.mapped_body(request.body())? {
-            *request.body_mut() = Some(body.into());
-            for length in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::TRANSFER_ENCODING] {
-                request.headers_mut().remove(length);
-            }
-            for digest in ["content-md5", "content-digest", "repr-digest", "digest"] {
-                request.headers_mut().remove(digest);
-            }
+        let mut to = self.destination(request.url()).ok_or(NotForHere)?;
+        let mapped = self.mapped_body(request.body())?;
+        to.set_query(request.url().query());
+        self.rewrite_query(&mut to);
+        if self.crosses_origin {
+            // Made anew, so that nothing goes along that a request can carry unseen.
+            let mut fresh = Request::new(request.method().clone(), to);
+            *fresh.body_mut() = request.body_mut().take();
+            *fresh.timeout_mut() = request.timeout().copied();
+            *fresh.version_mut() = request.version();
+            *fresh.headers_mut() = std::mem::take(request.headers_mut());
+            *request = fresh;
+        } else {
+            *request.url_mut() = to;
         }
-        credential::strip(request);
-        let query = request.url().query().map(str::to_owned);
-        *request.url_mut() = to;
-        request.url_mut().set_query(query.as_deref());
-        for name in &self.remove_headers {
+        let left_behind: Vec<HeaderName> = request
+            .headers()
+            .iter()
+            .filter(|(name, value)| !self.takes_header(name, value))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in left_behind {
             request.headers_mut().remove(name);
         }
-        request.headers_mut().remove(header::HOST);
-        if !self.remove_query.is_empty() {
-            let remove = |name: &str| self.remove_query.iter().any(|removed| removed == name);
-            credential::keep_query(request.url_mut(), |name| !remove(name));
-        }
-        for (name, value) in &self.set_query {
-            set_query(request.url_mut(), name, value);
+        if let Some(body) = mapped {
+            *request.body_mut() = Some(body.into());
+            for stale in OF_THE_BODY {
+                request.headers_mut().remove(stale);
+            }
         }
         self.credential.apply(request);
         Ok(())
+    }
+
+    fn takes_header(&self, name: &HeaderName, value: &HeaderValue) -> bool {
+        if name == header::HOST || self.remove_headers.contains(name) {
+            return false;
+        }
+        if self.forward_headers.contains(name) {
+            return true;
+        }
+        if self.crosses_origin {
+            return is_harmless_header(name) && !value.is_sensitive();
+        }
+        !identifies_caller(name, value)
+    }
+
+    fn rewrite_query(&self, url: &mut Url) {
+        strip_url(url, |name| self.forward_query.iter().any(|kept| kept == name));
+        keep_query(url, |name| !self.remove_query.iter().any(|removed| removed == name));
+        for (name, value) in &self.set_query {
+            set_query(url, name, value);
+        }
     }
 
     /// The body for this deployment, where it is to be another one.

@@ -3,23 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::HeaderName;
-use reqwest::Url;
+use reqwest_middleware::ClientWithMiddleware;
 
-use super::credential::{self, Credential};
-use super::error::{RouteError, RouteProblem};
-use super::rewrite::{MapBody, PathRule, Rewrite};
+use super::credential::Credential;
+use super::rewrite::{MapBody, PathRule};
 use crate::gate::ScopeKey;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
 
 /// Another deployment that can take calls which the primary does not take in time.
 ///
-/// A request that is routed here gets this one's scheme, host and port, and loses all that it proved itself with to the
-/// primary: credential headers (`Authorization`, `api-key`, `x-api-key`, `x-goog-api-key`, ...), everything marked
-/// [sensitive](http::HeaderValue::set_sensitive), cookies, user information and credential parameters of the query.
-/// Name others with [`remove_header`](Self::remove_header) and [`remove_query`](Self::remove_query). All other headers
-/// go along, an `Idempotency-Key` unchanged.
+/// A deployment on another origin than the primary has a [client](Self::client) of its own, and a request that is routed to
+/// it takes along only headers that are known to be harmless. See
+/// [what reaches another deployment](crate::spill#what-reaches-another-deployment).
 ///
 /// Settings are checked by [`AdmissionBuilder::build`](crate::AdmissionBuilder::build).
 ///
@@ -28,27 +24,33 @@ use crate::reading::Profile;
 ///
 /// let standby = Deployment::azure_openai("standard", "https://standby.openai.azure.com", "gpt-standard")
 ///     .api_key("0123");
-/// let admission = Admission::builder().spill_to(standby).build()?;
+/// let admission =
+///     Admission::builder().primary("https://ptu.openai.azure.com").spill_to(standby).build()?;
 /// # Ok::<(), reqwest_admission::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Deployment {
     pub(crate) name: String,
-    url: String,
-    path: Option<PathRule>,
-    query: Vec<(String, String)>,
-    remove_query: Vec<String>,
-    remove_headers: Vec<String>,
-    credential: Credential,
-    model: Option<String>,
-    map_body: Option<Arc<MapBody>>,
-    scope: Option<ScopeKey>,
+    pub(super) url: String,
+    pub(super) path: Option<PathRule>,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) remove_query: Vec<String>,
+    pub(super) remove_headers: Vec<String>,
+    pub(super) forward_headers: Vec<String>,
+    pub(super) forward_query: Vec<String>,
+    pub(super) client: Option<ClientWithMiddleware>,
+    pub(super) credential: Credential,
+    /// How many credentials were set.
+    pub(super) credentials: usize,
+    pub(super) model: Option<String>,
+    pub(super) map_body: Option<Arc<MapBody>>,
+    pub(super) scope: Option<ScopeKey>,
     /// What limits are counted by, where it is known.
-    label: Option<String>,
+    pub(super) label: Option<String>,
     pub(crate) weight: Option<u32>,
-    budget_share: f64,
-    policy: Option<AdmissionPolicy>,
-    profile: Option<Profile>,
+    pub(super) budget_share: f64,
+    pub(super) policy: Option<AdmissionPolicy>,
+    pub(super) profile: Option<Profile>,
 }
 
 impl Deployment {
@@ -65,7 +67,11 @@ impl Deployment {
             query: Vec::new(),
             remove_query: Vec::new(),
             remove_headers: Vec::new(),
+            forward_headers: Vec::new(),
+            forward_query: Vec::new(),
+            client: None,
             credential: Credential::none(),
+            credentials: 0,
             model: None,
             map_body: None,
             scope: None,
@@ -103,10 +109,44 @@ impl Deployment {
         route
     }
 
-    /// Sets what the deployment is shown in place of the primary's credential.
+    /// Sets what the deployment is shown in place of the primary's credential. One at most: to show several headers, set
+    /// them with [`Credential::from_fn`].
     #[must_use]
     pub fn credential(mut self, credential: Credential) -> Self {
+        self.credentials = self.credentials.saturating_add(usize::from(!credential.is_none()));
         self.credential = credential;
+        self
+    }
+
+    /// Sends requests to this deployment with `client`, a [`reqwest::Client`] or a [`ClientWithMiddleware`].
+    ///
+    /// By default a deployment on another origin than the primary has a plain client with the TLS backend that reqwest is
+    /// compiled with, the proxies of the environment, no cookies and no retries, which follows redirects within the
+    /// deployment's origin only. One on the primary's origin is reached through the primary's own client and layers, unless
+    /// a client is set.
+    ///
+    /// Name one for certificates, proxies or layers, for example one that adds a token. What it adds reaches the
+    /// deployment: don't give it the primary's credentials. Nothing in it may retry: each attempt is let through once, as
+    /// in an [`AdmissionClient`](crate::AdmissionClient), which can't be used here. reqwest follows redirects to any origin
+    /// unless told otherwise, and then takes off `Authorization` and cookies but no other header; build the client
+    /// with a [redirect policy](reqwest::redirect::Policy) if the credential is in a header like `api-key`.
+    #[must_use]
+    pub fn client(mut self, client: impl Into<ClientWithMiddleware>) -> Self {
+        self.client = Some(client.into());
+        self
+    }
+
+    /// Lets a header go along to another origin that would be left behind, whatever it holds.
+    #[must_use]
+    pub fn forward_header(mut self, name: &str) -> Self {
+        self.forward_headers.push(name.to_owned());
+        self
+    }
+
+    /// Lets a query parameter go along that is named like a credential and is none.
+    #[must_use]
+    pub fn forward_query(mut self, name: &str) -> Self {
+        self.forward_query.push(name.to_owned());
         self
     }
 
@@ -194,74 +234,6 @@ impl Deployment {
         self.profile = Some(profile.into());
         self
     }
-
-    /// Checks every setting.
-    pub(crate) fn check(self) -> Result<Target, RouteError> {
-        let fault = |problem| RouteError { deployment: self.name.clone(), problem, value: None };
-        if self.name.is_empty() || self.name == super::PRIMARY {
-            return Err(fault(RouteProblem::Name));
-        }
-        let mut base = checked_url(&self.url).ok_or_else(|| fault(RouteProblem::Url))?;
-        self.credential.check().map_err(|_| fault(RouteProblem::Credential))?;
-        if self.weight == Some(0) {
-            return Err(fault(RouteProblem::Weight));
-        }
-        if !(self.budget_share > 0.0 && self.budget_share <= 1.0) {
-            let value = Some(self.budget_share.to_string());
-            return Err(RouteError { value, ..fault(RouteProblem::BudgetShare) });
-        }
-        let remove_headers: Result<Vec<_>, _> =
-            self.remove_headers.iter().map(HeaderName::try_from).collect();
-        let remove_headers = remove_headers.map_err(|_| fault(RouteProblem::Header))?;
-        let mut set_query: Vec<(String, String)> = base.query_pairs().into_owned().collect();
-        set_query.extend(self.query);
-        base.set_query(None);
-        let path = self.path.unwrap_or(if base.path() == "/" { PathRule::Keep } else { PathRule::Replace });
-        let label = self.label.or_else(|| self.model.clone());
-        let follows_label = label.is_none() && path == PathRule::Keep && self.scope.is_none();
-        let scope = self.scope.unwrap_or_else(|| {
-            let scope = ScopeKey::new(&base.origin().ascii_serialization());
-            let scope = match self.credential.identity() {
-                Some(credential) => scope.credential(credential),
-                None => scope,
-            };
-            match &label {
-                Some(label) => scope.label(label),
-                None => scope,
-            }
-        });
-        let own = || Profile::for_host(base.host_str().unwrap_or_default()).clone();
-        let profile = self.profile.unwrap_or_else(own);
-        let Self { remove_query, credential, model, map_body, .. } = self;
-        Ok(Target {
-            name: self.name.into(),
-            weight: self.weight.unwrap_or(1),
-            budget_share: self.budget_share,
-            policy: self.policy,
-            profile,
-            scope,
-            follows_label,
-            rewrite: Rewrite {
-                base,
-                path,
-                set_query,
-                remove_query,
-                remove_headers,
-                credential,
-                model,
-                map_body,
-            },
-        })
-    }
-}
-
-/// A URL that requests can go to. Its user information would be a credential in the wrong place.
-pub(crate) fn checked_url(url: &str) -> Option<Url> {
-    let url = Url::parse(url).ok()?;
-    let plain = matches!(url.scheme(), "http" | "https") && url.has_host();
-    let mut bare = url.clone();
-    credential::strip_url(&mut bare);
-    (plain && bare.username() == url.username() && bare.password() == url.password()).then_some(url)
 }
 
 /// Neither headers nor query, which may hold credentials.
@@ -271,29 +243,7 @@ impl fmt::Debug for Deployment {
             .field("name", &self.name)
             .field("credential", &self.credential)
             .field("weight", &self.weight)
+            .field("client", &self.client.as_ref().map(|_| "set"))
             .finish_non_exhaustive()
-    }
-}
-
-/// A deployment whose settings are known to be good.
-pub(crate) struct Target {
-    pub(crate) name: Arc<str>,
-    pub(crate) weight: u32,
-    pub(crate) budget_share: f64,
-    pub(crate) policy: Option<AdmissionPolicy>,
-    pub(crate) profile: Profile,
-    scope: ScopeKey,
-    /// Whether the scope is counted per label of the request, which passes unchanged.
-    follows_label: bool,
-    pub(crate) rewrite: Rewrite,
-}
-
-impl Target {
-    /// The scope of a call that is counted under `label` at the primary.
-    pub(crate) fn scope(&self, label: Option<&str>) -> ScopeKey {
-        match label.filter(|_| self.follows_label) {
-            Some(label) => self.scope.clone().label(label),
-            None => self.scope.clone(),
-        }
     }
 }

@@ -145,6 +145,7 @@ pub enum Choice {
 ///     }
 /// };
 /// let admission = Admission::builder()
+///     .primary("https://api.example")
 ///     .spill_to(Deployment::new("eu", "https://eu.example").bearer("0123"))
 ///     .spill_to(Deployment::new("us", "https://us.example").bearer("4567"))
 ///     .router(by_region)

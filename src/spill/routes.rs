@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reqwest::{Request, Url};
+use reqwest_middleware::ClientWithMiddleware;
 
 use super::PRIMARY;
 use super::away::Away;
+use super::circuit::{Circuit, FailOver};
 use super::error::{RouteError, RouteProblem};
-use super::route::{Deployment, Target, checked_url};
+use super::route::Deployment;
 use super::router::Router;
+use super::target::{Target, checked_url};
+use super::transport;
+use crate::credentials::strip_url;
+use crate::ownership::Guard;
 
 /// The settings, before they are checked.
 #[derive(Default, Clone)]
@@ -21,17 +27,24 @@ pub(crate) struct RouteSettings {
     pub(crate) router: Option<Arc<dyn Router>>,
     pub(crate) failed_waits: Option<u32>,
     pub(crate) reserve: Option<Duration>,
+    pub(crate) fail_over: FailOver,
 }
 
 /// The most deployments: one bit each.
 const MOST: usize = 64;
 
 impl RouteSettings {
-    pub(crate) fn build(self) -> Result<Option<Arc<Routes>>, RouteError> {
+    /// Checks everything. `budget` is the policy's; `guard` keeps attempts with the targets' clients from being repeated.
+    pub(crate) fn build(self, budget: Duration, guard: &Guard) -> Result<Option<Arc<Routes>>, RouteError> {
         let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem, value: None };
         if self.deployments.is_empty() {
             let asked = self.primary.is_some() || self.router.is_some();
             return if asked { Err(fault(PRIMARY, RouteProblem::NoDeployment)) } else { Ok(None) };
+        }
+        let primary = self.primary.as_ref().ok_or_else(|| fault(PRIMARY, RouteProblem::NoPrimary))?;
+        let primary = checked_url(primary).ok_or_else(|| fault(PRIMARY, RouteProblem::Url))?;
+        if self.reserve.is_some_and(|reserve| reserve >= budget) {
+            return Err(fault(PRIMARY, RouteProblem::Reserve));
         }
         let weighted = self.deployments.iter().filter(|deployment| deployment.weight.is_some()).count();
         if let Some(without) = self.deployments.iter().find(|deployment| deployment.weight.is_none())
@@ -39,55 +52,66 @@ impl RouteSettings {
         {
             return Err(fault(&without.name, RouteProblem::MixedWeights));
         }
-        let primary = match &self.primary {
-            Some(url) => Some(checked_url(url).ok_or_else(|| fault(PRIMARY, RouteProblem::Url))?),
-            None => None,
-        };
-        let mut targets: Vec<Target> = Vec::with_capacity(self.deployments.len());
-        for deployment in self.deployments {
-            let target = deployment.check()?;
-            if targets.iter().any(|other| other.name == target.name) {
-                return Err(fault(&target.name, RouteProblem::SameName));
-            }
-            if targets.iter().any(|other| other.rewrite.leads_where(&target.rewrite)) {
-                return Err(fault(&target.name, RouteProblem::SamePlace));
-            }
-            if primary.as_ref().is_some_and(|primary| target.rewrite.stays_at(primary)) {
-                return Err(fault(&target.name, RouteProblem::IsPrimary));
-            }
-            targets.push(target);
-        }
-        if let Some(target) = targets.get(MOST) {
-            return Err(fault(&target.name, RouteProblem::TooMany));
-        }
+        let targets = targets(self.deployments, &primary, guard)?;
+        let end = primary.as_str().find(['?', '#']).unwrap_or(primary.as_str().len());
         Ok(Some(Arc::new(Routes {
-            primary: primary.map(|url| {
-                let end = url.as_str().find(['?', '#']).unwrap_or(url.as_str().len());
-                url.as_str().get(..end).unwrap_or_default().trim_end_matches('/').into()
-            }),
+            primary: primary.as_str().get(..end).unwrap_or_default().trim_end_matches('/').into(),
             recent: targets.iter().map(|_| Recent::default()).collect(),
             targets: targets.into(),
             router: self.router,
             by_weight: weighted > 0,
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
+            fail_over: self.fail_over,
             away: Away::default(),
+            circuit: Circuit::default(),
             primary_recent: Recent::default(),
         })))
     }
 }
 
+/// The deployments, each checked and against the others.
+fn targets(deployments: Vec<Deployment>, primary: &Url, guard: &Guard) -> Result<Vec<Target>, RouteError> {
+    let mut targets: Vec<Target> = Vec::with_capacity(deployments.len());
+    let mut plain: Option<ClientWithMiddleware> = None;
+    for deployment in deployments {
+        let mut target = deployment.check(primary, || {
+            plain = plain.take().or_else(|| transport::plain().ok());
+            plain.clone()
+        })?;
+        let fault =
+            |problem| RouteError { deployment: target.name.as_ref().to_owned(), problem, value: None };
+        if targets.iter().any(|other| other.name == target.name) {
+            return Err(fault(RouteProblem::SameName));
+        }
+        if targets.iter().any(|other| other.leads_where(&target)) {
+            return Err(fault(RouteProblem::SamePlace));
+        }
+        if !target.has_client && target.rewrite.stays_at(primary) {
+            return Err(fault(RouteProblem::IsPrimary));
+        }
+        if targets.len() >= MOST {
+            return Err(fault(RouteProblem::TooMany));
+        }
+        target.client = target.client.take().map(|client| transport::guarded(client, guard.clone()));
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
 /// Where the calls of an admission layer may spill to.
 pub(crate) struct Routes {
     pub(crate) targets: Box<[Target]>,
-    /// The beginning of the URLs that are routed; all where none is given.
-    primary: Option<Box<str>>,
+    /// The beginning of the URLs that are routed.
+    primary: Box<str>,
     pub(crate) router: Option<Arc<dyn Router>>,
     pub(crate) by_weight: bool,
     /// How many honoured waits in a row may be in vain.
     pub(crate) failed_waits: u32,
     reserve: Option<Duration>,
+    pub(crate) fail_over: FailOver,
     pub(crate) away: Away,
+    pub(crate) circuit: Circuit,
     pub(crate) primary_recent: Recent,
     recent: Box<[Recent]>,
 }
@@ -95,15 +119,36 @@ pub(crate) struct Routes {
 impl Routes {
     /// Whether calls to `url` are routed.
     pub(crate) fn covers(&self, url: &Url) -> bool {
-        let Some(primary) = &self.primary else { return true };
-        url.as_str()
-            .strip_prefix(&**primary)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+        if url.username().is_empty() && url.password().is_none() {
+            return self.begins(url.as_str());
+        }
+        let mut bare = url.clone();
+        strip_url(&mut bare, |_| true);
+        self.begins(bare.as_str())
     }
 
-    /// The part of a call's budget that is kept for a spill-over leg.
-    pub(crate) fn reserve(&self, budget: Duration) -> Duration {
-        self.reserve.unwrap_or_else(|| budget.checked_div(10).unwrap_or_default()).min(budget)
+    fn begins(&self, url: &str) -> bool {
+        let rest = url.strip_prefix(&*self.primary);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+    }
+
+    /// The part of a call's budget that is kept for the `next` target: twice the time that it usually takes, so that the
+    /// answer after the last wait may take the other half, and at least a tenth. Half of the budget for a target that has
+    /// not answered yet.
+    pub(crate) fn reserve(&self, budget: Duration, next: Option<usize>) -> Duration {
+        let usual = || match self.recent(next).usual_time() {
+            Some(time) => time.saturating_mul(2).max(budget.checked_div(10).unwrap_or_default()),
+            None => budget.checked_div(2).unwrap_or_default(),
+        };
+        self.reserve.unwrap_or_else(usual).min(budget)
+    }
+
+    /// The least time to begin with at a target: half of what is kept for it, unless nothing is known of it.
+    pub(crate) fn least(&self, reserve: Duration, budget: Duration, next: Option<usize>) -> Duration {
+        if self.reserve.is_none() && self.recent(next).usual_time().is_none() {
+            return budget.checked_div(20).unwrap_or_default();
+        }
+        reserve.checked_div(2).unwrap_or_default()
     }
 
     /// What the answers of a deployment were like of late.
@@ -119,8 +164,8 @@ impl Routes {
             let same = match (target.rewrite.credential.identity(), credential.as_deref()) {
                 (Some(there), Some(here)) => there == here,
                 (Some(_), None) => false,
-                // One that a function sets may be any; without one it can be told from nothing.
-                (None, _) => target.rewrite.credential.is_none(),
+                // A function may set any, and a client of the user's may add any.
+                (None, _) => target.rewrite.credential.is_none() && !target.has_client,
             };
             !(same && target.rewrite.stays_at(request.url()))
         };
@@ -136,9 +181,14 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// The last 32 answers of a deployment: a bit each, set for a refusal, and how many there were.
+/// What a deployment's answers were like of late.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(AtomicU64);
+pub(crate) struct Recent {
+    /// The last 32: a bit each, set for a refusal, and how many there were.
+    refusals: AtomicU64,
+    /// The time that it takes to answer, in microseconds; 0 if it never did.
+    time: AtomicU64,
+}
 
 const WINDOW: u32 = 32;
 
@@ -149,12 +199,25 @@ impl Recent {
             Some((count << WINDOW) | (((old << 1) | u64::from(refused)) & u64::from(u32::MAX)))
         };
         // It cannot fail, since there always is a next value.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let _ = self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Takes note of the time that one answer took: a longer one counts at once, shorter ones by an eighth each.
+    pub(crate) fn took(&self, time: Duration) {
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let next = |old: u64| Some(old.saturating_sub(old.saturating_sub(time).div_ceil(8)).max(time));
+        let _ = self.time.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// The time that it usually takes to answer; `None` if it never did.
+    pub(crate) fn usual_time(&self) -> Option<Duration> {
+        let time = self.time.load(Ordering::Relaxed);
+        (time > 0).then(|| Duration::from_micros(time))
     }
 
     /// The share of refusals, 0 where nothing is known.
     pub(crate) fn refusals(&self) -> f64 {
-        let bits = self.0.load(Ordering::Relaxed);
+        let bits = self.refusals.load(Ordering::Relaxed);
         let refused = (bits & u64::from(u32::MAX)).count_ones();
         let count = u32::try_from(bits >> WINDOW).unwrap_or(WINDOW);
         f64::from(refused) / f64::from(count.max(1))
@@ -164,6 +227,19 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_usual_time_follows_long_answers_at_once_and_short_ones_slowly() {
+        let (recent, ms) = (Recent::default(), Duration::from_millis);
+        assert_eq!(recent.usual_time(), None);
+        recent.took(ms(100));
+        recent.took(ms(800));
+        assert_eq!(recent.usual_time(), Some(ms(800)));
+        recent.took(Duration::ZERO);
+        assert_eq!(recent.usual_time(), Some(ms(700)));
+        (0..200).for_each(|_| recent.took(ms(100)));
+        assert_eq!(recent.usual_time(), Some(ms(100)));
+    }
 
     #[test]
     fn the_share_of_refusals_is_that_of_the_last_32() {

@@ -1,6 +1,5 @@
 //! The signal itself: [`SpillOver`].
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -118,18 +117,23 @@ impl SpillOver {
         self.0.facts.waited
     }
 
-    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the
-    /// wait that the gate expects.
+    /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the wait
+    /// that the gate expects. Of several [legs](Self::legs) that of the one that [`retry_at`](Self::retry_at) is of.
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
-        self.hint().map(Hint::wait).or(self.0.facts.expected.map(|(wait, _)| wait))
+        let of_legs = self.first_of_legs().map(|(_, wait)| wait);
+        of_legs.or(self.hint().map(Hint::wait)).or(self.0.facts.expected.map(|(wait, _)| wait))
     }
 
-    /// The moment, by the local wall clock, at which the server takes the next request; `None` where it named none.
+    /// The moment, by the local wall clock, at which the server takes the next request, or after several
+    /// [legs](Self::legs) the first of the deployments does; `None` if none named one.
     ///
-    /// Where the reason is [`Reason::QuotaExhausted`] no wait is known to help.
+    /// A ticket made of the signal has the same. If the reason is [`Reason::QuotaExhausted`] no wait is known to help.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
+        if let Some((first, _)) = self.first_of_legs() {
+            return Some(first);
+        }
         let expected = self.0.facts.expected.and_then(|(wait, at)| at.checked_add(wait));
         let advised = self.reading().and_then(|reading| {
             let wait = reading.hint()?.wait();
@@ -137,6 +141,11 @@ impl SpillOver {
         });
         // The gate may know of a longer wait, from the refusal of another call.
         expected.max(advised)
+    }
+
+    /// The deployment that takes the next call first: when, and the wait until then.
+    fn first_of_legs(&self) -> Option<(SystemTime, Duration)> {
+        self.0.facts.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait())).min()
     }
 
     /// The last advice and its source.
@@ -211,38 +220,6 @@ impl SpillOver {
     }
 }
 
-impl fmt::Display for SpillOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
-        if let Some(status) = self.status().filter(|_| self.0.facts.is_about_last) {
-            write!(f, " (status {}", status.as_u16())?;
-            if let Some(hint) = self.hint() {
-                write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
-            }
-            write!(f, ")")?;
-        }
-        // What the service says about it stays with the accessor: it is the server's text.
-        if self.native_spill_over().is_some_and(|native| native.error.is_some()) {
-            write!(f, "; the service's own spill-over failed")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for SpillOver {}
-
-impl fmt::Debug for SpillOver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpillOver")
-            .field("reason", &self.reason())
-            .field("attempts", &self.attempts())
-            .field("waited", &self.waited())
-            .field("status", &self.status().filter(|_| self.0.facts.is_about_last))
-            .field("advised_wait", &self.advised_wait())
-            .field("request_id", &self.request_id().filter(|_| self.0.facts.is_about_last))
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;
+mod text;

@@ -114,6 +114,11 @@ impl Origin {
         self.seen().iter().map(|seen| seen.at.duration_since(start)).collect()
     }
 
+    /// A client without any other layer, for a deployment on another origin.
+    pub(crate) fn client(&self) -> ClientWithMiddleware {
+        ClientBuilder::new(reqwest::Client::new()).with(self.clone()).build()
+    }
+
     /// A client of which `layer` is the only layer.
     pub(crate) fn behind(&self, layer: impl Middleware) -> ClientWithMiddleware {
         ClientBuilder::new(reqwest::Client::new()).with(layer).with(self.clone()).build()

@@ -125,6 +125,9 @@ impl Args {
         if args.noise {
             (args.quick, args.strategies) = (true, vec![Strategy::Admission]);
         }
+        if args.results && args.zoo && args.is_quick_asked {
+            return Err("--results writes the whole zoo".into());
+        }
         if args.results && !(args.strategies.is_empty() && args.scenarios.is_empty()) {
             return Err("--results writes all tables, so nothing may be left out".into());
         }

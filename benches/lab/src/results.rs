@@ -13,8 +13,8 @@ use crate::report::{self, Row, per_success};
 use crate::strategy::Strategy;
 use crate::targets::{self, Check};
 
-const RESULTS: &str = "benches/RESULTS.md";
-const README: &str = "README.md";
+pub(crate) const RESULTS: &str = "benches/RESULTS.md";
+pub(crate) const README: &str = "README.md";
 const PLOTS: &str = "benches/plots";
 const COMPARED: [Strategy; 6] = [
     Strategy::Admission,
@@ -52,7 +52,7 @@ pub(crate) fn write(rows: &[Row], checks: &[Check], seed: u64) -> Outcome<()> {
 }
 
 /// Puts `text` between the marks of this name.
-fn replace(path: &Path, name: &str, text: &str) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, name: &str, text: &str) -> io::Result<()> {
     let before = std::fs::read_to_string(path).map_err(about(path))?;
     let (begin, end) = (format!("<!-- lab: {name} -->\n"), format!("<!-- lab: end of {name} -->"));
     let parts = before.split_once(&begin).and_then(|(head, rest)| {

@@ -3,6 +3,11 @@
 //! The real middleware, in virtual time. A cell is a server with so many callers; what they get done is held against what
 //! perfect knowledge would, and against what the same callers get done in other ways.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "numbers of its own; if they are wrong the run is to fail"
+)]
+
 pub(crate) mod cell;
 pub(crate) mod cells;
 pub(crate) mod changes;
@@ -15,7 +20,7 @@ pub(crate) mod runs;
 pub(crate) mod scale;
 pub(crate) mod server;
 mod sweep;
-mod tables;
+pub(crate) mod tables;
 pub(crate) mod world;
 mod written;
 
@@ -24,6 +29,7 @@ use std::path::Path;
 
 use crate::args::Args;
 use crate::output::{print, say};
+use crate::results;
 use crate::strategy::Strategy;
 use crate::targets::{self, Check};
 use cell::Cell;
@@ -103,6 +109,17 @@ impl Zoo {
         checks
     }
 
+    /// Writes what is shorter than all cells into the files that show it.
+    fn write(&self, checks: &[Check]) -> Result<(), Box<dyn Error>> {
+        let text = tables::families(&self.cells, &self.strategies)
+            + &tables::changes(&self.changes, &self.ramps)
+            + &tables::fleets(&self.promised, &self.measured)
+            + &targets::table(checks);
+        results::replace(Path::new(results::RESULTS), "zoo", &text)?;
+        results::replace(Path::new(results::README), "zoo", &tables::readme(&self.cells))?;
+        Ok(())
+    }
+
     fn print(&self) -> Result<(), Box<dyn Error>> {
         print(tables::cells(&self.cells, &self.strategies))?;
         print(tables::families(&self.cells, &self.strategies))?;
@@ -150,6 +167,9 @@ pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
         return Ok(true);
     }
     let checks = zoo.checks();
+    if args.results {
+        zoo.write(&checks)?;
+    }
     if !args.json {
         print(format_args!("{}\n", targets::table(&checks)))?;
     }
@@ -167,5 +187,5 @@ pub(crate) fn checks(args: &Args) -> Vec<Check> {
         return Vec::new();
     }
     let extent = if args.quick { Extent::Quick } else { Extent::Whole };
-    Zoo::play(args, extent, &[Strategy::Admission]).checks()
+    Zoo::play(args, extent, &[Strategy::Admission, Strategy::CoolDown]).checks()
 }

@@ -77,9 +77,17 @@ fn line(input: &[u8]) -> (&[u8], &[u8]) {
 /// marked as sensitive. `which` tells one caller's secret from another's.
 pub(super) fn add_secrets(request: &mut Request, sensitive: &str, which: u32) {
     let secret = |before: &str| HeaderValue::try_from(format!("{before}{SECRET}{which}"));
-    for (name, before) in
-        [("authorization", "Bearer "), ("cookie", "session="), ("x-api-key", ""), ("api-key", "")]
-    {
+    for (name, before) in [
+        ("authorization", "Bearer "),
+        ("cookie", "session="),
+        ("x-api-key", ""),
+        ("api-key", ""),
+        ("x-auth", ""),
+        ("helicone-auth", "Bearer "),
+        ("x-jwt-assertion", ""),
+        ("dd-api-key", ""),
+        ("x-session", ""),
+    ] {
         if let Ok(value) = secret(before) {
             request.headers_mut().insert(name, value);
         }

@@ -26,6 +26,11 @@ impl Server {
     pub(super) fn behind(&self, admission: Admission) -> ClientWithMiddleware {
         ClientBuilder::new(client()).with(admission).with(self.clone()).build()
     }
+
+    /// A client whose requests all come here.
+    pub(super) fn client(&self) -> ClientWithMiddleware {
+        ClientBuilder::new(client()).with(self.clone()).build()
+    }
 }
 
 #[async_trait]

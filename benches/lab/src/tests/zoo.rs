@@ -155,3 +155,12 @@ fn what_is_untrue_has_its_twin_on_the_same_side() {
         assert_eq!(cell.is_kept_aside(), twin.is_kept_aside(), "{}", cell.title());
     }
 }
+
+#[test]
+fn the_readme_shows_cells_that_there_are() {
+    let cells = cells::all();
+    for (title, _) in crate::zoo::tables::SHOWN {
+        let cell = cells.iter().find(|cell| cell.title() == title).expect(title);
+        assert!(!cell.is_kept_aside() && cell.is_worth_playing(0.002), "{title}");
+    }
+}

@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Untrue { twin: String },
     /// Some callers are always refused.
     Banned,
+    /// Some callers are of the lowest priority, beside others that leave nothing over.
+    Batch,
 }
 
 /// What a cell has to reach.
@@ -46,6 +48,8 @@ pub(crate) struct Cell {
     pub(crate) spec: Spec,
     pub(crate) goal: Goal,
     pub(crate) callers: usize,
+    /// So many of the first callers are of the lowest priority.
+    pub(crate) batch: usize,
     pub(crate) processes: usize,
     /// Hosts that the callers call by turns, each with a scope of its own and the limits of all.
     pub(crate) scopes: usize,
@@ -81,6 +85,7 @@ impl Cell {
             spec,
             goal,
             callers: 8,
+            batch: 0,
             processes: 1,
             scopes: 1,
             service: 0.2,
@@ -175,7 +180,7 @@ impl Cell {
     pub(crate) fn is_worth_playing(&self, round_trip: f64) -> bool {
         let limits = || self.spec.rules.iter().map(|rule| &rule.limit);
         limits().any(|limit| matches!(limit, Limit::InFlight { .. } | Limit::Chance { .. }))
-            || self.kind == Kind::Banned
+            || matches!(self.kind, Kind::Banned | Kind::Batch)
             || self.demand(round_trip) >= 0.8 * self.limit(round_trip)
     }
 }

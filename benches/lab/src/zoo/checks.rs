@@ -12,6 +12,12 @@ const SPARE: f64 = 0.5;
 const LOST_TO_UNTRUTH: f64 = 0.03;
 const REFUSED_BY_UNTRUTH: f64 = 0.02;
 
+/// Batch calls that are served in ten minutes: a waiter counts as one of the next class after ten seconds, and then takes
+/// his turn.
+const BATCH: f64 = 20.0;
+/// The safety net: what is reached of what the same callers reach with a shared cool-down alone.
+const NET: f64 = 0.5;
+
 /// All checks of what was played; for those kept aside only the share that is met.
 pub(crate) fn checks(played: &[Played], extent: Extent) -> Vec<Check> {
     let ours: Vec<&Played> = played.iter().filter(|it| it.strategy == Strategy::Admission).collect();
@@ -47,6 +53,10 @@ pub(crate) fn checks(played: &[Played], extent: Extent) -> Vec<Check> {
     let banned = |it: &Played| it.cell.kind == Kind::Banned;
     let beside = "zoo, beside callers always refused";
     all.extend(checks.lowest(beside, "lowest goodput", 0.95, banned, Played::goodput_of));
+    let batch = |it: &Played| it.cell.kind == Kind::Batch;
+    let served = |it: &Played, seed: usize| it.runs[seed].batch as f64;
+    all.extend(checks.lowest("zoo, batch beside normal calls", "batch calls served", BATCH, batch, served));
+    all.extend(checks.beside_a_cool_down(played));
     all.extend(checks.highest(
         "zoo",
         "calls sent again early",
@@ -96,6 +106,7 @@ impl Checks<'_> {
         self.check((case, "share of cells met"), (true, target), &cells, share)
     }
 
+    /// Of the cell that is worst by the mean over seeds; the noise is that of the worst of each seed.
     fn lowest(
         &self,
         case: &str,
@@ -106,7 +117,9 @@ impl Checks<'_> {
     ) -> Option<Check> {
         let cells = self.of(which);
         let lowest = |seed| cells.iter().map(|it| of(it, seed)).fold(f64::INFINITY, f64::min);
-        self.check((case, what), (true, target), &cells, lowest)
+        let mut check = self.check((case, what), (true, target), &cells, lowest)?;
+        check.value = cells.iter().map(|it| it.mean(of)).fold(f64::INFINITY, f64::min);
+        Some(check)
     }
 
     fn highest(
@@ -119,7 +132,9 @@ impl Checks<'_> {
     ) -> Option<Check> {
         let cells = self.of(which);
         let highest = |seed| cells.iter().map(|it| of(it, seed)).fold(0.0, f64::max);
-        self.check((case, what), (false, target), &cells, highest)
+        let mut check = self.check((case, what), (false, target), &cells, highest)?;
+        check.value = cells.iter().map(|it| it.mean(of)).fold(0.0, f64::max);
+        Some(check)
     }
 
     fn middle(
@@ -136,6 +151,22 @@ impl Checks<'_> {
             goodputs.get(goodputs.len() / 2).copied().unwrap_or(0.0)
         };
         self.check((case, what), (true, target), &cells, middle)
+    }
+
+    /// The safety net. The cool-down is played with one seed.
+    fn beside_a_cool_down(&self, played: &[Played]) -> Option<Check> {
+        let share = |it: &Played, seed: usize| {
+            let is_its = |other: &&Played| {
+                other.strategy == Strategy::CoolDown
+                    && other.round_trip.to_bits() == it.round_trip.to_bits()
+                    && other.cell.title() == it.cell.title()
+            };
+            let other = played.iter().find(is_its).map(Played::goodput);
+            other.filter(|other| *other > 0.0).map(|other| it.goodput_of(seed) / other)
+        };
+        let cells = self.of(|it| it.runs.len() == self.seeds && share(it, 0).is_some());
+        let lowest = |seed| cells.iter().filter_map(|it| share(it, seed)).fold(f64::INFINITY, f64::min);
+        self.check(("zoo", "lowest goodput to a cool-down alone"), (true, NET), &cells, lowest)
     }
 
     /// What is stated wrongly, beside the same server that states nothing.

@@ -44,7 +44,7 @@ impl Played {
         given_up as f64 / (given_up as f64 + successes as f64).max(1.0)
     }
 
-    fn mean(&self, of: fn(&Self, usize) -> f64) -> f64 {
+    pub(crate) fn mean(&self, of: fn(&Self, usize) -> f64) -> f64 {
         (0..self.runs.len()).map(|seed| of(self, seed)).sum::<f64>() / self.runs.len() as f64
     }
 

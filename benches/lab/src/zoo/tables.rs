@@ -128,3 +128,33 @@ pub(crate) fn fleets(promised: &[Played], measured: &[Played]) -> String {
     }
     text
 }
+
+/// The rows that the README shows, and what stands there for each.
+pub(crate) const SHOWN: [(&str, &str); 4] = [
+    ("nginx 20/s, no burst: 40 callers, 0.2 s a call", "nginx `limit_req` 20/s, no burst"),
+    ("nginx 20/s, burst 20 nodelay: 40 callers, 0.2 s a call", "the same with a burst of 20"),
+    (
+        "window 100 in 5 s, whole seconds: 40 callers, 0.02 s a call",
+        "a window of 100 in 5 s, `Retry-After` in seconds",
+    ),
+    ("chance 0.05, advice .3 s: 30 callers, 1 s a call", "5 % refused by chance, each advising .3 s"),
+];
+
+/// The README's table: some servers, at the shorter round trip.
+pub(crate) fn readme(played: &[Played]) -> String {
+    let mut text = String::from(
+        "| 30 or 40 callers that never pause | this crate | reqwest-retry | this crate without its gate |\n|---|---|---|---|\n",
+    );
+    for (title, name) in SHOWN {
+        let figure = |strategy: Strategy| {
+            let is_it =
+                |it: &&Played| it.cell.title() == title && it.strategy == strategy && it.round_trip < 0.05;
+            played.iter().find(is_it).map_or("not run".to_owned(), |it| {
+                format!("{:.0} % / {}", 100.0 * it.goodput(), crate::report::per_success(it.refused()))
+            })
+        };
+        let [ours, retry, none] = [Strategy::Admission, Strategy::ReqwestRetry, Strategy::NoGate].map(figure);
+        let _ = writeln!(text, "| {name} | {ours} | {retry} | {none} |");
+    }
+    text
+}

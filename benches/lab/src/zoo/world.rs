@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use http::Extensions;
 use reqwest::{Body, Request, Response};
 use reqwest_admission::LatencyBudget;
+use reqwest_admission::gate::Priority;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_middleware::{ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -31,6 +32,8 @@ pub(crate) struct Outcome {
     pub(crate) done: f64,
     pub(crate) successes: u64,
     pub(crate) refused: u64,
+    /// Successes of callers of the lowest priority.
+    pub(crate) batch: u64,
     /// Calls that were given up by callers who are not always refused.
     pub(crate) given_up: u64,
     /// The same call was sent again before the moment that its refusal had named, in the whole run.
@@ -160,6 +163,9 @@ impl World {
                 .with_extension(By { caller, cost })
                 .with_extension(Call { size: service, estimate: cost, start, deadline })
                 .with_extension(LatencyBudget::new(deadline - start));
+            if caller < cell.batch {
+                request = request.with_extension(Priority::Batch);
+            }
             if cell.sigma > 0.0 {
                 request = request.with_extension(TokenEstimate::new((TOKENS * cost) as u64, 0));
             }
@@ -217,6 +223,7 @@ impl World {
             if is_measured {
                 outcome.done += by.cost;
                 outcome.successes += 1;
+                outcome.batch += u64::from(by.caller < self.cell.batch);
                 outcome.of_process[by.caller % self.cell.processes] += by.cost;
             }
         } else if !is_banned {

@@ -6,8 +6,9 @@ use crate::zoo::dialect::{Advice, Dialect, Voice};
 use crate::zoo::limit::Limit;
 use crate::zoo::server::{Rule, Spec};
 
-/// More calls in a second are measured for half the time.
-const MANY: f64 = 200.0;
+/// Calls that are measured, for fewer leave the share that is refused to chance; and seconds, at least and at most.
+const CALLS: f64 = 4000.0;
+const SECONDS: (f64, f64) = (60.0, 1200.0);
 
 pub(super) fn add(cells: &mut Vec<Cell>) {
     grid(cells);
@@ -36,7 +37,7 @@ fn grid(cells: &mut Vec<Cell>) {
             for callers in [8, 1, 30] {
                 for service in [0.05, 1.0] {
                     let rate = callers as f64 / service;
-                    let seconds = if rate > MANY { 60.0 } else { 180.0 };
+                    let seconds = (CALLS / rate).round().clamp(SECONDS.0, SECONDS.1);
                     cells.push(Cell { callers, service, seconds, ..cell.clone() });
                 }
             }

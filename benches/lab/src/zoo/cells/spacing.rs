@@ -1,7 +1,7 @@
 //! Leaky and token buckets, GCRA and spacing: what is not used is saved, or nothing is.
 
 use super::{Sizes, USUAL, WITH_ONE, bucket, plain, sized};
-use crate::zoo::cell::{Cell, Goal};
+use crate::zoo::cell::{Cell, Goal, Kind};
 use crate::zoo::dialect::{Advice, Dialect, Voice};
 use crate::zoo::limit::Limit;
 use crate::zoo::server::Spec;
@@ -11,6 +11,7 @@ pub(super) fn add(cells: &mut Vec<Cell>) {
     nginx(cells);
     costs(cells);
     loads(cells);
+    batch(cells);
 }
 
 fn buckets(cells: &mut Vec<Cell>) {
@@ -107,6 +108,27 @@ fn loads(cells: &mut Vec<Cell>) {
             let cell =
                 Cell { load, callers: 64, budget: 60.0, ..Cell::new("loads", name, spec.clone(), goal) };
             cells.push(Cell { warm_up: 60.0, seconds: 200.0, ..cell });
+        }
+    }
+}
+
+/// One caller of the lowest priority beside others that take all there is, or nearly.
+fn batch(cells: &mut Vec<Cell>) {
+    for (name, limit, advice) in [
+        ("batch beside normal calls, leaky 20/s of 40", bucket(20.0, 40.0), Advice::Milliseconds),
+        ("batch beside normal calls, nginx 20/s, no burst", bucket(20.0, 1.0), Advice::Nothing),
+    ] {
+        let spec = Spec::new(limit, Voice::new(Dialect::Silent, advice));
+        let goal = if advice == Advice::Nothing { Goal::NO_BURST } else { Goal::ADVISED };
+        for load in [0.95, 3.0] {
+            let cell = Cell {
+                load,
+                callers: 41,
+                batch: 1,
+                budget: 600.0,
+                ..Cell::new("batch", name, spec.clone(), goal)
+            };
+            cells.push(Cell { kind: Kind::Batch, seconds: 600.0, ..cell });
         }
     }
 }

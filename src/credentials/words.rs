@@ -1,0 +1,292 @@
+//! Which words in a name say that its value is a credential.
+
+/// Whether a header or parameter of this name carries a credential, by the words in its name.
+///
+/// Names are split at every character that is no letter or digit, and at capitals: `x-api-key`, `accessToken` and
+/// `X.Session_Id` have the words that they seem to have. Words written together are known as well (`xapikey`). A name that
+/// may mean either counts as a credential, unless another of its words says otherwise, as in `page_token`.
+pub(crate) fn names_credential(name: &str) -> bool {
+    words(name).any(|word| match Meaning::of(word) {
+        Meaning::Credential => true,
+        Meaning::CredentialUnless(harmless) => !words(name).any(|other| is_any(other, harmless)),
+        Meaning::Other => false,
+    })
+}
+
+/// Whether the value proves one request alone, so that the next of the same caller has another one.
+pub(super) fn names_proof(name: &str) -> bool {
+    words(name).any(|word| {
+        is_any(word, &["sig"])
+            || ["signature", "hmac", "dpop", "csrf", "xsrf"].iter().any(|stem| contains(word, stem))
+    })
+}
+
+/// Whether the value names an account, which servers count limits by.
+pub(super) fn names_account(name: &str) -> bool {
+    words(name)
+        .any(|word| is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"]))
+}
+
+enum Meaning {
+    Credential,
+    /// A credential, unless one of these words stands beside it.
+    CredentialUnless(&'static [&'static str]),
+    Other,
+}
+
+/// Words that mean a credential wherever they stand in a longer one.
+const STEMS: [&str; 23] = [
+    "apikey",
+    "assertion",
+    "authentic",
+    "authoris",
+    "authoriz",
+    "bearer",
+    "cookie",
+    "credential",
+    "csrf",
+    "dpop",
+    "hmac",
+    "jwt",
+    "oauth",
+    "passcode",
+    "passkey",
+    "passphrase",
+    "passw",
+    "principal",
+    "saml",
+    "secret",
+    "sessid",
+    "signature",
+    "xsrf",
+];
+
+/// Words that mean a credential as a whole.
+const WHOLE: [&str; 14] = [
+    "auth", "authn", "authz", "cred", "creds", "jwe", "jws", "otp", "pw", "pwd", "sid", "sig", "sso", "totp",
+];
+
+/// What stands before `key` in one word where it is a credential.
+const KINDS_OF_KEY: [&str; 27] = [
+    "access",
+    "account",
+    "admin",
+    "api",
+    "app",
+    "application",
+    "client",
+    "consumer",
+    "dev",
+    "developer",
+    "encryption",
+    "function",
+    "functions",
+    "host",
+    "license",
+    "licence",
+    "master",
+    "private",
+    "secret",
+    "server",
+    "service",
+    "shared",
+    "signing",
+    "storage",
+    "subscription",
+    "user",
+    "virtual",
+];
+
+/// What stands beside or before `token` where it is a place in a list, a number or a kind.
+const HARMLESS_TOKEN: [&str; 17] = [
+    "budget",
+    "continuation",
+    "continue",
+    "count",
+    "cursor",
+    "limit",
+    "max",
+    "min",
+    "next",
+    "page",
+    "prev",
+    "previous",
+    "resume",
+    "skip",
+    "sync",
+    "type",
+    "watch",
+];
+
+const HARMLESS_KEY: [&str; 21] = [
+    "cache",
+    "dedup",
+    "deduplication",
+    "event",
+    "foreign",
+    "group",
+    "hash",
+    "idempotency",
+    "idempotent",
+    "message",
+    "object",
+    "order",
+    "partition",
+    "primary",
+    "public",
+    "range",
+    "routing",
+    "row",
+    "shard",
+    "sort",
+    "websocket",
+];
+
+const HARMLESS_CODE: [&str; 35] = [
+    "airline",
+    "airport",
+    "area",
+    "bar",
+    "category",
+    "city",
+    "class",
+    "color",
+    "colour",
+    "country",
+    "currency",
+    "department",
+    "error",
+    "exit",
+    "iata",
+    "icao",
+    "item",
+    "lang",
+    "language",
+    "locale",
+    "location",
+    "post",
+    "postal",
+    "product",
+    "qr",
+    "reason",
+    "region",
+    "response",
+    "return",
+    "source",
+    "state",
+    "station",
+    "status",
+    "tax",
+    "zip",
+];
+
+const HARMLESS_TICKET: [&str; 9] =
+    ["class", "count", "event", "id", "ids", "number", "price", "status", "type"];
+
+const HARMLESS_PASS: [&str; 5] = ["by", "count", "fail", "rate", "through"];
+
+impl Meaning {
+    fn of(word: &str) -> Self {
+        // `token2` and `oauth2` are such words, too.
+        let word = word.trim_end_matches(|last: char| last.is_ascii_digit());
+        if STEMS.iter().any(|stem| contains(word, stem)) || is_any(word, &WHOLE) || is_joined(word) {
+            return Self::Credential;
+        }
+        match () {
+            () if word.eq_ignore_ascii_case("token") => Self::CredentialUnless(&HARMLESS_TOKEN),
+            () if word.eq_ignore_ascii_case("key") => Self::CredentialUnless(&HARMLESS_KEY),
+            () if word.eq_ignore_ascii_case("code") => Self::CredentialUnless(&HARMLESS_CODE),
+            () if word.eq_ignore_ascii_case("ticket") => Self::CredentialUnless(&HARMLESS_TICKET),
+            () if word.eq_ignore_ascii_case("pass") => Self::CredentialUnless(&HARMLESS_PASS),
+            () => Self::Other,
+        }
+    }
+}
+
+/// Whether a word is one of a credential, written together with others.
+fn is_joined(word: &str) -> bool {
+    if starts_with(word, "auth") {
+        // `authkey`, `authid`; not `author`.
+        return !starts_with(word, "author");
+    }
+    if ends_with(word, "auth") {
+        return true;
+    }
+    if let Some(start) = find(word, "session") {
+        return !is_any(word.get(start..).unwrap_or_default(), &["sessions"]);
+    }
+    if let Some(before) = without_end(word, "key") {
+        return before.eq_ignore_ascii_case("x") || KINDS_OF_KEY.iter().any(|kind| ends_with(before, kind));
+    }
+    if let Some(before) = without_end(word, "code") {
+        return is_any(before, &["access", "login", "security", "verification", "x"]);
+    }
+    let Some(start) = find(word, "token").filter(|_| word.len() > "token".len()) else { return false };
+    let before = word.get(..start).unwrap_or_default();
+    let after = word.get(start.saturating_add("token".len())..).unwrap_or_default();
+    let is_number_or_kind =
+        ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
+    !is_number_or_kind && !HARMLESS_TOKEN.iter().any(|harmless| ends_with(before, harmless))
+}
+
+/// The words of a name.
+fn words(name: &str) -> impl Iterator<Item = &str> {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(is_between);
+        let end = rest.find(is_between).unwrap_or(rest.len());
+        let (part, _) = rest.split_at_checked(end)?;
+        let (word, after) = rest.split_at_checked(first_hump(part))?;
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+fn is_between(character: char) -> bool {
+    character.is_ascii() && !character.is_ascii_alphanumeric()
+}
+
+/// Where the first of several words ends that are told apart by capitals: `access|Token`, `API|Key`.
+fn first_hump(part: &str) -> usize {
+    let bytes = part.as_bytes();
+    let ends = bytes.windows(2).enumerate().find_map(|(index, pair)| {
+        let [one, other] = pair else { return None };
+        let next = bytes.get(index.saturating_add(2));
+        let rises = !one.is_ascii_uppercase() && other.is_ascii_uppercase();
+        let falls = one.is_ascii_uppercase()
+            && other.is_ascii_uppercase()
+            && next.is_some_and(u8::is_ascii_lowercase);
+        (rises || falls).then_some(index.saturating_add(1))
+    });
+    ends.unwrap_or(part.len())
+}
+
+fn is_any(word: &str, any: &[&str]) -> bool {
+    any.iter().any(|one| word.eq_ignore_ascii_case(one))
+}
+
+fn find(word: &str, part: &str) -> Option<usize> {
+    let (part, first) = (part.as_bytes(), part.as_bytes().first()?);
+    let is_part = |window: &[u8]| {
+        window.first().is_some_and(|byte| byte.eq_ignore_ascii_case(first))
+            && window.eq_ignore_ascii_case(part)
+    };
+    word.as_bytes().windows(part.len()).position(is_part)
+}
+
+fn contains(word: &str, part: &str) -> bool {
+    find(word, part).is_some()
+}
+
+fn starts_with(word: &str, start: &str) -> bool {
+    word.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+}
+
+fn ends_with(word: &str, end: &str) -> bool {
+    without_end(word, end).is_some()
+}
+
+fn without_end<'a>(word: &'a str, end: &str) -> Option<&'a str> {
+    let (before, last) = word.split_at_checked(word.len().checked_sub(end.len())?)?;
+    last.eq_ignore_ascii_case(end).then_some(before)
+}

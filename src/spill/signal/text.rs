@@ -1,0 +1,38 @@
+//! What a signal prints: nothing of headers, body, query or credentials.
+
+use std::fmt;
+
+use super::SpillOver;
+
+impl fmt::Display for SpillOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
+        if let Some(status) = self.status().filter(|_| self.0.facts.is_about_last) {
+            write!(f, " (status {}", status.as_u16())?;
+            if let Some(hint) = self.hint() {
+                write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
+            }
+            write!(f, ")")?;
+        }
+        // What the service says about it stays with the accessor: it is the server's text.
+        if self.native_spill_over().is_some_and(|native| native.error.is_some()) {
+            write!(f, "; the service's own spill-over failed")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SpillOver {}
+
+impl fmt::Debug for SpillOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpillOver")
+            .field("reason", &self.reason())
+            .field("attempts", &self.attempts())
+            .field("waited", &self.waited())
+            .field("status", &self.status().filter(|_| self.0.facts.is_about_last))
+            .field("advised_wait", &self.advised_wait())
+            .field("request_id", &self.request_id().filter(|_| self.0.facts.is_about_last))
+            .finish_non_exhaustive()
+    }
+}
