@@ -2,13 +2,15 @@
 //!
 //! Calls over loopback with kept-alive HTTP/1 connections to a server that answers at once, by one caller and by 64, with and
 //! without rate-limit headers in the answers. The client has one thread, the server another. The stacks take turns of a few
-//! milliseconds, short enough to find a moment in which the machine does nothing else. A round is the fastest of a stack's
-//! turns, and the minimum of ten rounds is compared with that of the bare client; the median shows how far rounds differ.
+//! milliseconds, short enough to find a moment in which the machine does nothing else. A round is as fast as a tenth of
+//! a stack's turns, and the minimum of ten rounds is compared with that of the bare client; the median shows how far rounds differ.
 //! The last column is the processor time of the client's thread, mean of all turns: less than a user notices, but hardly moved by
 //! what else runs. Takes a little over a minute, however busy the machine is.
 //!
 //! `-- --check` fails where the default client takes more than 1.08 of the bare client's time. `-- --profile "default
 //! client" 64 1000` lets 64 callers make a thousand calls each and does nothing else, for a profiler to look at.
+
+#![allow(clippy::indexing_slicing, reason = "a bench with numbers of its own")]
 
 #[path = "loopback/server.rs"]
 mod server;
@@ -103,23 +105,21 @@ async fn measure(
     let (before, mut turn) = (server.served(), 0);
     let mut times = [(); STACKS.len()].map(|()| Times::default());
     for _ in 0..rounds {
-        let (start, mut fastest) = (Instant::now(), [Duration::MAX; STACKS.len()]);
+        let start = Instant::now();
         loop {
             turn += 1;
             for place in 0..STACKS.len() {
                 // Five is prime, so each step goes through all, and nobody always comes after the same other.
                 let chosen = (place * (1 + turn % (STACKS.len() - 1)) + turn) % STACKS.len();
                 let processor = processor_time();
-                fastest[chosen] = fastest[chosen].min(stacks[chosen].turn(callers, calls).await?);
-                times[chosen].add_turn(processor_time() - processor, callers * calls);
+                let time = stacks[chosen].turn(callers, calls).await?;
+                times[chosen].add_turn(time, processor_time() - processor, callers * calls);
             }
             if start.elapsed() >= round {
                 break;
             }
         }
-        for (times, fastest) in times.iter_mut().zip(fastest) {
-            times.add_round(fastest, callers * calls);
-        }
+        times.iter_mut().for_each(Times::end_round);
     }
     let sent = turn * STACKS.len() * (callers * calls) as usize;
     if server.served() - before != sent {

@@ -663,6 +663,12 @@ fn a_users_function_has_the_last_word() {
     assert_eq!(wait(&reading), Some(700));
     assert!(reading.exhausted().contains(QuotaUnit::Concurrency));
     assert!(!read_with(&gateway, 429, &[("retry-after", "7")], Some("")).is_throttled());
+    let broken = Profile::builder("broken").adjust(|_, _, _, _| panic!("the user's own")).build().unwrap();
+    assert_eq!(
+        wait(&read_with(&broken, 429, &[("retry-after", "7")], None)),
+        Some(7_000),
+        "what was read holds"
+    );
 }
 
 #[test]

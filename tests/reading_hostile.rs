@@ -194,7 +194,8 @@ fn a_reset_beyond_every_bound_stays_a_mistake() {
 
 #[test]
 fn a_terminal_refusal_keeps_the_moment_that_it_names() {
-    let cases: [(&str, &[(&str, &[u8])], &str, Terminal); 4] = [
+    type Case<'c> = (&'c str, &'c [(&'c str, &'c [u8])], &'c str, Terminal);
+    let cases: [Case<'_>; 4] = [
         (
             "openai",
             &[("retry-after", b"20")],

@@ -5,22 +5,28 @@ use std::time::Duration;
 /// One stack's figures, in microseconds a call.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// The fastest turn of each round.
+    /// One figure for each round.
     rounds: Vec<f64>,
+    /// The turns of this round.
+    turns: Vec<f64>,
     /// Processor time and calls of all turns.
     processor: Duration,
     calls: u32,
 }
 
 impl Times {
-    pub(crate) fn add_turn(&mut self, processor: Duration, calls: u32) {
+    pub(crate) fn add_turn(&mut self, time: Duration, processor: Duration, calls: u32) {
+        self.turns.push(a_call(time, calls));
         self.processor += processor;
         self.calls += calls;
     }
 
-    pub(crate) fn add_round(&mut self, fastest: Duration, calls: u32) {
-        self.rounds.push(a_call(fastest, calls));
+    /// A round is as fast as the slowest of its fastest tenth of turns: the very fastest is too much a matter of luck.
+    pub(crate) fn end_round(&mut self) {
+        self.turns.sort_by(f64::total_cmp);
+        self.rounds.extend(self.turns.get(self.turns.len() / 10));
         self.rounds.sort_by(f64::total_cmp);
+        self.turns.clear();
     }
 
     pub(crate) fn minimum(&self) -> f64 {

@@ -130,7 +130,10 @@ impl Profile {
     /// Lets the user's function have the last word.
     pub(super) fn adjust(&self, headers: &HeaderMap, body: Option<&[u8]>, reading: Reading) -> Reading {
         match &self.0.adjust {
-            Some(adjust) => adjust(reading.status, headers, body, reading),
+            Some(adjust) => {
+                let theirs = || adjust(reading.status, headers, body, reading.clone());
+                crate::unharmed::unharmed(theirs).unwrap_or(reading)
+            }
             None => reading,
         }
     }

@@ -124,8 +124,8 @@ impl ProfileBuilder {
     }
 
     /// A function of status, headers, body and what was read of them that has the last word, for what no data can say. The
-    /// body is given for the statuses that [`Profile::inspects_body_of`] names. It must not block; a panic in it is the
-    /// caller's.
+    /// body is given for the statuses that [`Profile::inspects_body_of`] names. It must not block; if it
+    /// panics, what was read holds.
     pub fn adjust(
         mut self,
         adjust: impl Fn(StatusCode, &HeaderMap, Option<&[u8]>, Reading) -> Reading + Send + Sync + 'static,

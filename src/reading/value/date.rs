@@ -35,14 +35,6 @@ pub(in crate::reading) fn is_weekday(word: &[u8]) -> bool {
 /// [RFC 9110 §5.6.7]: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
 /// [RFC 3339]: https://www.rfc-editor.org/rfc/rfc3339#section-5.6
 pub(super) fn instant(value: &[u8], clock: &Clock<'_>) -> Option<Duration> {
-    // IMF-fixdate, which nearly all are; the form with hyphens has another rule for the years of two digits there.
-    if let Some(at) = str::from_utf8(value)
-        .ok()
-        .filter(|text| !text.contains('-'))
-        .and_then(|text| httpdate::parse_http_date(text).ok())
-    {
-        return Some(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
-    }
     // In a header a month's name without a weekday is in no grammar.
     let starts_whole = value.first()?.is_ascii_alphabetic() || matches!(value, [_, _, _, _, b'-' | b'/', ..]);
     let weekday = value.split(|byte| !byte.is_ascii_alphabetic()).next().is_some_and(is_weekday);

@@ -21,6 +21,18 @@ impl Call {
         self.began + self.budget
     }
 
+    /// What is wrong with an end at this moment.
+    fn late(&self, now: Ms) -> Option<String> {
+        if self.budget > 0 && now > self.deadline() {
+            Some(format!("ended {} ms after its budget", now - self.deadline()))
+        } else if self.sends == 0 && self.budget == 0 && now > self.began {
+            Some("waited without a budget".to_owned())
+        } else {
+            let told = self.told.filter(|told| *told < now)?;
+            Some(format!("waited {} ms for what was out of reach", now - told))
+        }
+    }
+
     /// The end of a refusal's body that takes so long; reading it ends with the budget, where there is one.
     fn after_reading(&self, now: Ms, body: Ms) -> Ms {
         if self.budget == 0 { now + body } else { (now + body).min(self.deadline()) }
@@ -72,12 +84,8 @@ pub(super) fn check(lines: &Lines, closings: &Closings, found: &mut Vec<Violatio
                 }
             }
             What::Ended(_) => {
-                if call.budget > 0 && now > call.deadline() {
-                    report(format!("ended {} ms after its budget", now - call.deadline()));
-                } else if call.sends == 0 && call.budget == 0 && now > call.began {
-                    report("waited without a budget".to_owned());
-                } else if let Some(told) = call.told.filter(|told| *told < now) {
-                    report(format!("waited {} ms for what was out of reach", now - told));
+                if let Some(what) = call.late(now) {
+                    report(what);
                 }
                 calls.remove(&line.call);
             }

@@ -14,10 +14,8 @@ pub(super) fn check(lines: &Lines, found: &mut Vec<Violation>) {
             What::Began { .. } => {
                 unsent.insert(line.call, line.at);
             }
-            What::Sent { .. } => {
-                if unsent.remove(&line.call).is_some_and(|began| began < line.at) {
-                    report("held back although nothing was ever refused in its scope");
-                }
+            What::Sent { .. } if unsent.remove(&line.call).is_some_and(|began| began < line.at) => {
+                report("held back although nothing was ever refused in its scope");
             }
             What::Ended(_) if unsent.remove(&line.call).is_some() => {
                 report("turned away although nothing was ever refused in its scope");
