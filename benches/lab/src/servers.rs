@@ -3,10 +3,7 @@
 //! What is not on this machine is said and left out. Each line of the table is a server, and each run on it has a limit of
 //! its own; the runs of one server go at the same time.
 
-#![allow(
-    clippy::indexing_slicing,
-    reason = "numbers of its own; if they are wrong the run is to fail"
-)]
+#![allow(clippy::indexing_slicing, reason = "numbers of its own; if they are wrong the run is to fail")]
 
 mod app;
 mod programs;

@@ -3,10 +3,7 @@
 //! The real middleware, in virtual time. A cell is a server with so many callers; what they get done is held against what
 //! perfect knowledge would, and against what the same callers get done in other ways.
 
-#![allow(
-    clippy::indexing_slicing,
-    reason = "numbers of its own; if they are wrong the run is to fail"
-)]
+#![allow(clippy::indexing_slicing, reason = "numbers of its own; if they are wrong the run is to fail")]
 
 pub(crate) mod cell;
 pub(crate) mod cells;
