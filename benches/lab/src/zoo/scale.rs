@@ -43,7 +43,7 @@ struct Size {
 ///
 /// # Errors
 ///
-/// Where the output cannot be written.
+/// If the output cannot be written.
 pub(crate) fn run() -> Result<bool, Box<dyn Error>> {
     let sizes = [
         (10, 1, None),
