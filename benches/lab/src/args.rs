@@ -125,7 +125,7 @@ impl Args {
         if args.noise {
             (args.quick, args.strategies) = (true, vec![Strategy::Admission]);
         }
-        if args.results && args.zoo && args.is_quick_asked {
+        if args.results && args.zoo && (args.is_quick_asked || args.hold_out || args.cells.is_some()) {
             return Err("--results writes the whole zoo".into());
         }
         if args.results && !(args.strategies.is_empty() && args.scenarios.is_empty()) {

@@ -86,7 +86,7 @@ struct Counts {
 ///
 /// # Errors
 ///
-/// Where the application behind the servers cannot be started, or the table cannot be written.
+/// If the application behind the servers cannot be started, or the table cannot be written.
 pub(crate) fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("lab-servers-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

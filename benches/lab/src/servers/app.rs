@@ -23,7 +23,7 @@ impl App {
     ///
     /// # Errors
     ///
-    /// Where there is no port.
+    /// If there is no free port.
     pub(super) fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;

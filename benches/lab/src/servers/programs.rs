@@ -75,7 +75,7 @@ fn write(path: &Path, text: &str, blanks: &[(&str, String)]) -> Outcome<()> {
 ///
 /// # Errors
 ///
-/// Where it is not there or does not start.
+/// If it is not there or does not start.
 pub(super) fn nginx(folder: &Path, app: u16) -> Outcome<Program> {
     let port = free_port()?;
     let path = folder.join("nginx.conf");
@@ -91,7 +91,7 @@ pub(super) fn nginx(folder: &Path, app: u16) -> Outcome<Program> {
 ///
 /// # Errors
 ///
-/// Where it is not there or does not start.
+/// If it is not there or does not start.
 pub(super) fn haproxy(folder: &Path, app: u16) -> Outcome<Program> {
     let ports = vec![free_port()?, free_port()?];
     let path = folder.join("haproxy.cfg");
@@ -105,7 +105,7 @@ pub(super) fn haproxy(folder: &Path, app: u16) -> Outcome<Program> {
 ///
 /// # Errors
 ///
-/// Where Node is not there or does not start.
+/// If Node is not there or does not start.
 pub(super) fn node(folder: &Path) -> Outcome<Program> {
     let port = free_port()?;
     let path = folder.join("limiter.mjs");

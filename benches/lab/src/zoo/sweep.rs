@@ -35,7 +35,7 @@ struct Sum {
 ///
 /// # Errors
 ///
-/// Where a process cannot be run, or no factor makes a difference.
+/// If a process cannot be run, or no factor makes a difference.
 pub(crate) fn constant(args: &Args, name: &str) -> Result<String, Box<dyn Error>> {
     let settings: Vec<String> = FACTORS.iter().map(|factor| format!("{name}={factor}")).collect();
     let sums = settings.iter().map(|setting| play(args, setting)).collect::<Result<Vec<Sum>, _>>()?;
@@ -53,7 +53,7 @@ pub(crate) fn constant(args: &Args, name: &str) -> Result<String, Box<dyn Error>
 ///
 /// # Errors
 ///
-/// Where a process cannot be run, or a rule makes no difference.
+/// If a process cannot be run, or a rule makes no difference.
 pub(crate) fn rules(args: &Args, names: &[String]) -> Result<String, Box<dyn Error>> {
     let whole = play(args, "nothing=1")?;
     let mut text = format!("\n#### What each rule is worth\n\n{HEAD}");
