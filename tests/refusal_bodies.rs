@@ -22,7 +22,6 @@ fn refusing_slowly() -> Origin {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a fault: the gate hears of a refusal only when its body has ended, or after body_read_timeout"]
 async fn a_scope_is_closed_by_the_head_of_a_refusal_and_not_by_the_end_of_its_body() {
     let (start, origin) = (Instant::now(), refusing_slowly());
     let client = origin.behind(Admission::default());
@@ -36,7 +35,6 @@ async fn a_scope_is_closed_by_the_head_of_a_refusal_and_not_by_the_end_of_its_bo
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a fault: what a refusal advised is forgotten when its call is cancelled before its body has ended"]
 async fn what_a_refusal_advised_is_kept_when_its_call_is_cancelled() {
     let (start, origin) = (Instant::now(), refusing_slowly());
     let client = origin.behind(Admission::default());
