@@ -1,5 +1,6 @@
 //! Who waits, and who is next: three classes, first come first served within a class, ageing between them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::pace::{Amounts, Demand, add, subtract};
 
 /// A waiter older than this counts one class higher.
-const AGEING: Duration = Duration::from_secs(10);
+pub(super) const AGEING: Duration = Duration::from_secs(10);
 
-/// How urgent a call is against the others of its scope.
+/// How urgent a call is against the others of its scope; the more urgent is the greater.
 ///
 /// Strict: a class is served only when nobody of a higher one waits, except that a call that has waited for 10 s
 /// counts one class higher. Batch calls leave 10 % of every limit to the others.
@@ -20,13 +21,13 @@ const AGEING: Duration = Duration::from_secs(10);
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Priority {
-    /// Somebody is looking at the screen.
-    High,
+    /// Whenever there is room.
+    Batch,
     /// The usual.
     #[default]
     Normal,
-    /// Whenever there is room.
-    Batch,
+    /// Somebody is looking at the screen.
+    High,
 }
 
 impl Priority {
@@ -79,6 +80,16 @@ impl Number {
         };
         let order = self.order.saturating_add(others.saturating_mul(STEP)).saturating_add(1);
         Self { order, ..self }
+    }
+
+    /// Which call it is.
+    pub(crate) const fn call(self) -> u64 {
+        self.call
+    }
+
+    /// How often it was refused, as far as that is counted.
+    pub(crate) fn refusals(self) -> u32 {
+        u32::try_from(self.order % STEP).unwrap_or(u32::MAX)
     }
 
     /// Whether it is before whoever arrives when the order has come to `next`.
@@ -215,7 +226,7 @@ impl Queue {
     /// What goes before a call that arrives now: everything of its class and of the higher ones.
     pub(crate) fn ahead(&self, class: Priority) -> Amounts {
         let mut sum = Amounts::default();
-        for higher in Priority::ALL.into_iter().filter(|other| *other <= class) {
+        for higher in Priority::ALL.into_iter().filter(|other| *other >= class) {
             add(&mut sum, &self.line(higher).total);
         }
         sum
@@ -224,7 +235,7 @@ impl Queue {
     /// What goes before a call that takes its old place again.
     pub(crate) fn ahead_of(&self, class: Priority, number: Number) -> Amounts {
         let mut sum = Amounts::default();
-        for higher in Priority::ALL.into_iter().filter(|other| *other < class) {
+        for higher in Priority::ALL.into_iter().filter(|other| *other > class) {
             add(&mut sum, &self.line(higher).total);
         }
         for (_, waiter) in self.line(class).waiters.range(..number) {
@@ -245,7 +256,7 @@ impl Queue {
         if heads.len() > 1 {
             heads.sort_by_key(|(class, number, waiter)| {
                 let aged = now.saturating_duration_since(waiter.since) >= AGEING;
-                (if aged { class.raised() } else { *class }, *number)
+                (Reverse(if aged { class.raised() } else { *class }), *number)
             });
         }
         heads

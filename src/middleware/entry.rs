@@ -1,5 +1,6 @@
 //! What a call has to do with the gate: it enters before each attempt, and tells it what came of the attempt.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::decision::{Decision, Reason};
 use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
-use crate::pace::{Cost, Planned, TokenEstimate};
+use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, Reading};
 use crate::usage::UsageScanner;
 
@@ -22,6 +23,8 @@ pub(super) struct Entry<'a> {
     scope: ScopeKey,
     cost: Cost,
     priority: Priority,
+    /// The route; what is in the body is not looked at.
+    kind: u64,
 }
 
 /// What an attempt leaves behind at the gate.
@@ -53,7 +56,8 @@ impl<'a> Entry<'a> {
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
-        Some(Self { gate, scope, cost, priority })
+        let kind = kind_of(request);
+        Some(Self { gate, scope, cost, priority, kind })
     }
 
     /// Asks at `now` for the permit to send, to be had by `deadline`.
@@ -61,7 +65,9 @@ impl<'a> Entry<'a> {
         let deadline = Some(deadline);
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
+            None => {
+                self.gate.reserve_kind(&self.scope, self.cost, self.priority, self.kind, deadline, now)
+            }
         }
     }
 }
@@ -104,6 +110,13 @@ impl Entry<'_> {
     }
 }
 
+/// The route of a request, as a number.
+fn kind_of(request: &Request) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (request.method(), request.url().path()).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Tells the gate of a response that is no refusal.
 pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant) {
     if let Some(reading) = reading {
@@ -118,20 +131,18 @@ pub(super) fn refused(
     permit: Permit,
     reading: &Reading,
     decision: &Decision,
-    deadline: Instant,
     at: Instant,
 ) -> Left {
     if reading.terminal().is_some() {
         // An empty account says nothing of the others' pace, nor does a request that is too large.
         return Left::default();
     }
-    let advice = reading.hint().map(Hint::wait);
     let planned = match decision {
         Decision::Wait { until, .. } => until.saturating_duration_since(at),
         Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
     };
-    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    let place = permit.refused(advice, reading.exhausted(), planned, at);
+    let advice = reading.hint().map(Hint::wait);
+    let place = permit.refused_with(advice, reading.exhausted(), planned, reading.limits(), at);
     Left { permit: None, place: Some(place) }
 }
 

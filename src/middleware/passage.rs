@@ -127,7 +127,7 @@ impl LogicalCall<'_> {
         let Some(permit) = permit else { return Left::default() };
         match sent {
             Sent::Read(read) if read.1.is_refused_unprocessed() => {
-                entry::refused(permit, &read.1, decision, self.deadline, at)
+                entry::refused(permit, &read.1, decision, at)
             }
             Sent::Read(read) => {
                 let mut permit = permit;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest_admission::gate::{Gate, Permit, Priority, Refusal, Reserve, ScopeKey};
-use reqwest_admission::pace::{Cost, Planned, TokenEstimate, TokenUsage};
+use reqwest_admission::pace::{Cost, TokenEstimate, TokenUsage};
 use reqwest_admission::reading::ServiceLimit;
 use reqwest_admission::units::{QuotaUnit, QuotaUnits};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -48,8 +48,6 @@ impl Way for Gate {
                     refusals += 1;
                     world.was_refused(refusals);
                     let planned = advice.unwrap_or_default().mul_f64(1.05);
-                    let left = (call.deadline - Instant::now()).max(planned);
-                    let planned = Planned::from(planned).at_most(left);
                     let place = permit.refused(advice, QuotaUnits::EMPTY, planned, now());
                     reserve = self.reserve_again(place, cost, Priority::Normal, deadline, now());
                 }
