@@ -139,7 +139,7 @@ impl Pace {
         let heard = Heard { now: at, call: sent.passed, who: refusal.who };
         // The moment that the decision names closes the scope, so that it holds with any number of callers.
         let advice = advice.map(|wait| wait.max(refusal.planned));
-        let seconds = advice.map_or(0.0, |wait| wait.as_secs_f64());
+        let seconds = advice.map_or(0.0, |wait| wait.min(self.rules.max_cool_down).as_secs_f64());
         let is_alone = refusal.is_alone;
         let meaning =
             self.pacer.refused(&heard, seconds, !self.rules.always_for_all, is_explained, is_alone);
