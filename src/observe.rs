@@ -7,6 +7,7 @@
 //! | `admission decision` | event, one per decision | `decision`, `reason`, `attempt`, `status`, `raw_wait_ms`, `wait_ms`, `source`, `request_id`, `failure` |
 //! | `call routed` | event, one per leg on another deployment | `from`, `to`, `reason` |
 //! | `native spill-over` | event, one per call that the service spilled over by itself | |
+//! | `pace given up` | event, where pacing let through less than half of what the cool-down alone allows; and `pace taken up` | |
 //! | `reqwest_admission_decisions_total` | counter, feature `metrics` | `decision`, `reason` |
 //! | `reqwest_admission_responses_total` | counter, feature `metrics` | `status` |
 //! | `reqwest_admission_wait_seconds` | histogram, feature `metrics` | |
@@ -102,6 +103,15 @@ pub struct DecisionEvent<'a> {
 /// Whether anybody would hear of an admission: it is not put together for nobody.
 pub(crate) fn is_heard(observer: Option<&Arc<dyn Observer>>) -> bool {
     cfg!(feature = "metrics") || observer.is_some() || tracing::enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// Tells that a scope's pace was given up, or taken up again.
+pub(crate) fn pace(given_up: bool) {
+    if given_up {
+        tracing::event!(target: TARGET, Level::WARN, "pace given up");
+    } else {
+        tracing::event!(target: TARGET, Level::INFO, "pace taken up");
+    }
 }
 
 /// Tells tracing, the metrics and the observer about a decision.

@@ -85,7 +85,9 @@ pub(crate) fn run(scenario: Scenario, strategy: Strategy) -> Figures {
         Strategy::Oracle => play(scenario, |_, _| Oracle).figures(),
         Strategy::Admission => {
             let gate = |_: &Arc<World>, process: usize| {
-                Gate::builder().seed(scenario.seed * 1000 + process as u64).build().expect("valid settings")
+                let others = scenario.processes > 1 || scenario.tenant > 0.0;
+                let seed = scenario.seed * 1000 + process as u64;
+                Gate::builder().seed(seed).shared_limit(others).build().expect("valid settings")
             };
             play(scenario, gate).figures()
         }
