@@ -165,6 +165,7 @@ impl Pacer {
     /// The scope is closed for so long that nobody knows what holds then: one call at a time asks.
     pub(super) fn ask_singly(&mut self) {
         self.run.refusals = self.run.refusals.max(2);
+        self.witnesses.ask_singly();
     }
 
     /// The scope is open again, as somebody knows from elsewhere.
@@ -242,19 +243,13 @@ impl Pacer {
     fn presume(&mut self, now: f64) {
         let mut ends_run = false;
         while let Some(slot) = self.pending.pop_due(now) {
-            self.hear(&slot, false, now);
+            self.suspects.heard(slot.order, slot.open, false);
             self.net.admitted(now, slot.open, slot.held_back);
             ends_run |= self.admit(&slot);
         }
         if ends_run {
             self.end_run(now);
         }
-    }
-
-    /// A verdict, as a testimony on other calls.
-    fn hear(&mut self, slot: &Slot, refused: bool, now: f64) {
-        self.witnesses.heard(slot, refused, now, self.pending.refusal_takes());
-        self.suspects.heard(slot.order, slot.open, refused);
     }
 
     /// Counts admitted calls; returns whether they end a run.
@@ -341,9 +336,10 @@ impl Pacer {
         self.presume(*now);
         self.suspects.admitted(*who, call.order);
         self.in_flight.admitted(*now, call.in_flight, self.samples());
+        self.witnesses.heard(call.order, call.at, false);
         if self.decide(call) {
             let slot = call.slot();
-            self.hear(&slot, false, *now);
+            self.suspects.heard(slot.order, slot.open, false);
             self.net.admitted(*now, slot.open, slot.held_back);
             if self.admit(&slot) {
                 self.end_run(*now);
@@ -381,8 +377,9 @@ impl Pacer {
             self.pending.split_behind(call.order);
             self.witnesses.refused(call.order, call.at, now, advice);
         }
+        self.witnesses.heard(call.order, call.at, true);
         if was_open {
-            self.hear(&call.slot(), true, now);
+            self.suspects.heard(call.order, 1, true);
         }
         self.presume(now);
         let is_for_all = !may_be_alone || self.witnesses.are_for_all();
