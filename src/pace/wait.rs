@@ -65,7 +65,10 @@ impl Pace {
         }
         let work_ahead = if requests_ahead > 0.0 { self.work_of(ahead) } else { 0.0 };
         let is_lone = requests_ahead <= 0.0 && self.is_lone(demand);
-        let mut pace = if is_lone { self.pacer.closed() } else { self.pacer.earliest(at, work_ahead) };
+        let mut pace = self.pacer.earliest(at, work_ahead);
+        if is_lone {
+            pace = self.pacer.closed();
+        }
         let mut must_end = !self.pacer.in_flight.is_free(batch);
         if !is_lone && let Some((unit, window)) = &mut self.stated {
             let pending = &self.pacer.pending;
