@@ -50,21 +50,28 @@ impl Pace {
     }
 
     /// How long a call waits when calls of the cost `ahead` go first: the longest of the cool-down, of every level, of the
-    /// stated window and of the pace. Window and pace spread calls out, so a call that was refused [alone](Self::is_lone) keeps
-    /// its own plan.
-    pub(crate) fn wait_behind(&mut self, ahead: &Amounts, demand: &Demand, batch: bool, now: Instant) -> Wait {
+    /// stated window and of the pace. What is stated and the pace bind others than a call that was refused
+    /// [alone](Self::is_lone): it keeps its own plan, within the configured limits.
+    pub(crate) fn wait_behind(
+        &mut self,
+        ahead: &Amounts,
+        demand: &Demand,
+        batch: bool,
+        now: Instant,
+    ) -> Wait {
         let cost = &demand.amounts;
         let at = self.seconds(now);
         let in_flight = self.pacer.in_flight.count();
         let [requests_ahead, ..] = *ahead;
+        let is_lone = requests_ahead <= 0.0 && self.is_lone(demand);
         let idle = (requests_ahead <= 0.0 && in_flight == 0).then_some(at - self.last_sent);
+        let idle = if is_lone { Some(f64::INFINITY) } else { idle };
         let mut limit = 0.0_f64;
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
             unit.level.refill(at);
             limit = limit.max(unit.level.wait(*ahead, *cost, unit.mean, batch, idle));
         }
         let work_ahead = if requests_ahead > 0.0 { self.work_of(ahead) } else { 0.0 };
-        let is_lone = requests_ahead <= 0.0 && self.is_lone(demand);
         let mut pace = self.pacer.earliest(at, work_ahead);
         if is_lone {
             pace = self.pacer.closed();
