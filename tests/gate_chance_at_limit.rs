@@ -1,6 +1,6 @@
 //! A real limit must not be taken for refusals by chance, however unlucky the refusals fall.
 //!
-//! The gate puts a higher rate on trial where refusals look odd. These seeds are those at which such a trial was once won
+//! The gate puts a higher rate on trial where refusals come early. These seeds are those at which such a trial was once won
 //! against a limit, so that up to 0.26 429s per success followed for half an hour; others of their kind have 0.02.
 #![cfg(test)]
 
@@ -51,6 +51,6 @@ fn no_advice() {
 #[test]
 fn a_hidden_tenant() {
     let scenario = Scenario { tenant: 0.3, ..Scenario::ptu(8, 4_000.0, 3.0, 0) };
-    check(Scenario { advice: Advice::WholeSeconds, ..scenario }, &[14, 34], 0.03);
-    check(scenario, &[3, 27, 34], 0.03);
+    check(Scenario { advice: Advice::WholeSeconds, ..scenario }, &[14, 34], 0.05);
+    check(scenario, &[3, 27, 34], 0.05);
 }

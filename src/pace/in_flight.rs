@@ -128,8 +128,15 @@ impl InFlight {
     }
 
     /// A refusal; whether it is explained by the number in flight.
-    pub(super) fn refused(&mut self, now: f64, in_flight: u32, closed: f64, counts: bool) -> bool {
-        if counts {
+    pub(super) fn refused(
+        &mut self,
+        now: f64,
+        in_flight: u32,
+        closed: f64,
+        (counts, is_first): (bool, bool),
+    ) -> bool {
+        // The end of a window refuses many in one go, all with many in flight, which is no evidence.
+        if counts && is_first {
             self.note(in_flight, true);
         }
         if self.is_named || !counts && self.cap == u32::MAX {

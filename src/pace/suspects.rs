@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 /// Suspect is what chance explains with less than e to the minus so many.
-const DOUBT: f64 = 3.0;
+const DOUBT: f64 = 6.0;
 /// Refused calls and kinds that are watched.
 const WATCHED: usize = 24;
 /// The share of calls that are refused at first rests on so many calls at most, and begins with these.
