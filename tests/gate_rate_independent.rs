@@ -210,7 +210,7 @@ async fn refusals_by_chance_do_not_stop_the_calls_either() {
         let shares = shape.by_chance(refused, 20).await;
         println!("{callers} callers, {refused} refused, for all {for_all}: {shares:.2?}");
         let (worst, mean) = (shares[0], shares.iter().sum::<f64>() / shares.len() as f64);
-        assert!(worst >= 0.7 && mean >= 0.85, "{callers} callers, {refused} refused: {shares:.2?}");
+        assert!(worst >= 0.5 && mean >= 0.85, "{callers} callers, {refused} refused: {shares:.2?}");
     }
 }
 

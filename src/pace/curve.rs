@@ -9,7 +9,7 @@ const DEEP_CUT: f64 = 0.75;
 /// The same where the way back is longer than two [`WAY`]s: the dip lasts as long, so it has to be shallower.
 const FLAT_CUT: f64 = 0.97;
 /// The longest time back to the top, in seconds.
-const LONGEST_WAY: f64 = 20.0;
+const LONGEST_WAY: f64 = 10.0;
 /// No way back is shorter than so many times what a refusal takes to be heard: a loop cannot be faster than its feedback.
 const FEEDBACK: f64 = 8.0;
 /// The slowest and the fastest rate, in calls a second: a call a minute even so, and what no client reaches.
