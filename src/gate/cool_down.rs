@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::baton::wait_of;
 use super::cell::{Outcome, Wakers};
 use super::queue::{Number, Priority};
 use super::state::State;
 use super::{Refusal, RefusalReason};
-use crate::pace::{Amounts, Lesson, RefusedCall, Sent, Wait, add};
-use crate::reading::ServiceLimit;
+use crate::pace::{Amounts, Planned, Sent, Wait, add};
+use crate::units::QuotaUnits;
 
 impl State {
     /// Closes the scope for `wait`, and refuses at once whom that puts out of reach.
@@ -19,24 +18,24 @@ impl State {
         self.pump(now, wakers);
     }
 
-    /// The server refused a call, and stated `limits`.
+    /// The server refused a call.
     pub(crate) fn refused(
         &mut self,
         sent: &Sent,
-        refusal: RefusedCall,
-        limits: &[ServiceLimit],
+        advice: Option<Duration>,
+        exhausted: QuotaUnits,
+        planned: Planned,
         now: Instant,
         wakers: &mut Wakers,
-    ) -> Lesson {
-        let is_alone = self.queue.is_empty() && self.asleep == 0 && self.pace.in_flight().count() <= 1;
-        let refusal = RefusedCall { is_alone, draw: self.draws.draw(), ..refusal };
-        let lesson = self.pace.refused(sent, &refusal, limits, now);
+    ) {
+        let alone = (self.queue.is_empty() && self.pace.slots().in_flight() <= 1).then_some(planned);
+        let draw = self.draws.draw();
+        let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
         self.pace.ended();
-        if lesson.is_later {
+        if later {
             self.sweep(now, wakers);
         }
         self.pump(now, wakers);
-        lesson
     }
 
     /// Refuses at once every waiter whose deadline has come out of reach.
@@ -49,7 +48,7 @@ impl State {
         let mut lost: Vec<(Priority, Number, Refusal)> = Vec::new();
         for (class, number, waiter) in queue.iter() {
             let amounts = waiter.demand.amounts;
-            let wait = wait_of(pace, &ahead, &waiter.demand, class, waiter.since, now);
+            let wait = pace.wait_behind(&ahead, &amounts, class == Priority::Batch, now);
             match refuse(&wait, waiter.deadline, None, now) {
                 Some(refusal) => lost.push((class, number, refusal)),
                 None => add(&mut ahead, &amounts),
