@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use reqwest_admission::gate::Gate;
+use reqwest_admission::gate::{Gate, GateBuilder};
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
 use reqwest_admission::{Admission, AdmissionPolicy, CallReport, LatencyBudget};
