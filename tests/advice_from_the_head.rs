@@ -209,7 +209,8 @@ async fn a_call_with_another_deployment_goes_there_while_the_refusals_body_stall
         Some("api.example") => Answer::status(429).header("retry-after", "60").body(stalling("{")),
         _ => Answer::ok(),
     });
-    let standby = Deployment::new("standby", "http://standby.example").api_key("theirs");
+    let standby =
+        Deployment::new("standby", "http://standby.example").api_key("theirs").client(origin.client());
     let admission = exact().primary("http://api.example").spill_to(standby).build().unwrap();
     let client = origin.behind(admission);
     let start = Instant::now();

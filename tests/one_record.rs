@@ -131,12 +131,18 @@ fn hosts(primary: Vec<Answer>, standby: Vec<Answer>) -> Origin {
     })
 }
 
-fn standby() -> Deployment {
-    Deployment::new("standby", "https://standby.example").api_key("theirs")
+fn standby(origin: &Origin) -> Deployment {
+    Deployment::new("standby", "https://standby.example").api_key("theirs").client(origin.client())
 }
 
-fn routed() -> AdmissionBuilder {
-    Admission::builder().primary("https://primary.example").spill_to(standby())
+fn routed(origin: &Origin) -> AdmissionBuilder {
+    Admission::builder().primary("https://primary.example").spill_to(standby(origin))
+}
+
+async fn known_routed(primary: Vec<Answer>, standby: Vec<Answer>, method: http::Method) -> Known {
+    let origin = hosts(primary, standby);
+    let admission = routed(&origin);
+    known(origin, admission, 2000, method).await
 }
 
 /// A gate that closes the scope for a minute after `after`.
@@ -184,18 +190,15 @@ async fn every_way_out_of_a_call_is_told_once_and_alike_everywhere() {
             "turned away after a connection that never came about",
             known(Origin::in_order([unreachable()]), closing(1), 2000, get()).await,
         ),
-        (
-            "an unreachable last target",
-            known(hosts(vec![refused(9000)], vec![unreachable()]), routed(), 2000, get()).await,
-        ),
+        ("an unreachable last target", known_routed(vec![refused(9000)], vec![unreachable()], get()).await),
         (
             "a last target that refuses as well",
-            known(hosts(vec![refused(9000)], vec![refused(9000)]), routed(), 2000, get()).await,
+            known_routed(vec![refused(9000)], vec![refused(9000)], get()).await,
         ),
-        ("a target's answer", known(hosts(vec![refused(9000)], vec![]), routed(), 2000, get()).await),
+        ("a target's answer", known_routed(vec![refused(9000)], vec![], get()).await),
         (
             "a connection that a target lost",
-            known(hosts(vec![refused(9000)], vec![lost()]), routed(), 2000, http::Method::POST).await,
+            known_routed(vec![refused(9000)], vec![lost()], http::Method::POST).await,
         ),
     ];
     for (line, known) in &cases {
@@ -245,7 +248,7 @@ async fn the_last_response_and_the_legs_are_in_the_report_of_a_call_that_ends_in
         assert!(call.report.legs().is_empty());
 
         // A later leg.
-        let call = known(hosts(vec![refused(9000)], vec![end()]), routed(), 2000, method).await;
+        let call = known_routed(vec![refused(9000)], vec![end()], method).await;
         assert!(SpillOver::of(&call.outcome).is_none() && call.outcome.is_err());
         assert_eq!(call.report.last_response().unwrap().status(), 429);
         let legs: Vec<_> = call
@@ -326,7 +329,7 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
 
     // The standby's silence is not the primary's refusal.
     for (end, reason) in [(slow as fn() -> Answer, Reason::NoResponse), (unreachable, Reason::Unreachable)] {
-        let call = known(hosts(vec![refused(9000)], vec![end()]), routed(), 2000, http::Method::GET).await;
+        let call = known_routed(vec![refused(9000)], vec![end()], http::Method::GET).await;
         let spill = SpillOver::of(&call.outcome).unwrap();
         assert_eq!(spill.reason(), reason);
         // Law 9: the last response is there all the same.
@@ -341,8 +344,8 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
             gate.close(&theirs, ms(60_000), Instant::now().into_std());
         }
         let admission = Admission::builder().gate(gate).primary("https://primary.example");
-        let admission = admission.spill_to(standby().scope(theirs));
         let origin = hosts(vec![refused(9000)], vec![refused(8000)]);
+        let admission = admission.spill_to(standby(&origin).scope(theirs));
         let call = known(origin, admission, 2000, http::Method::GET).await;
         let spill = SpillOver::of(&call.outcome).unwrap();
         assert_eq!((spill.attempts(), spill.legs().len()), (if closed { 1 } else { 2 }, 2));
@@ -355,13 +358,9 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
     let (gate, theirs) = (Gate::default(), ScopeKey::new("theirs"));
     gate.close(&theirs, ms(60_000), Instant::now().into_std());
     let second = Deployment::new("second", "https://second.example").scope(theirs);
-    let call = known(
-        hosts(vec![refused(9000)], vec![unreachable()]),
-        routed().gate(gate).spill_to(second),
-        2000,
-        http::Method::GET,
-    )
-    .await;
+    let origin = hosts(vec![refused(9000)], vec![unreachable()]);
+    let admission = routed(&origin).gate(gate).spill_to(second);
+    let call = known(origin, admission, 2000, http::Method::GET).await;
     assert_eq!(SpillOver::of(&call.outcome).unwrap().legs().len(), 3);
 
     // Nor is a refusal that was waited out the silence after it.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const URL: &str = "https://primary.example/v1/items";
 
 /// Each kind of code of the user's that a call runs into, panicking.
-fn panicking() -> Vec<(&'static str, AdmissionBuilder)> {
+fn panicking(origin: &Origin) -> Vec<(&'static str, AdmissionBuilder)> {
     let builder = || Admission::builder().gate(Gate::default());
     vec![
         ("scope_by", builder().scope_by(|_| -> ScopeKey { panic!("on purpose") })),
@@ -21,7 +21,11 @@ fn panicking() -> Vec<(&'static str, AdmissionBuilder)> {
             "router",
             builder()
                 .primary("https://primary.example")
-                .spill_to(Deployment::new("standby", "https://standby.example").api_key("theirs"))
+                .spill_to(
+                    Deployment::new("standby", "https://standby.example")
+                        .api_key("theirs")
+                        .client(origin.client()),
+                )
                 .router(|_: &RouteCall<'_>, _: &DeploymentState<'_>, _: &[DeploymentState<'_>]| {
                     panic!("on purpose")
                 }),
@@ -37,9 +41,10 @@ fn panicking() -> Vec<(&'static str, AdmissionBuilder)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_users_code_harms_no_call_and_leaves_the_gate_usable() {
-    for (line, admission) in panicking() {
-        let refused = Answer::status(429).header("retry-after", "1");
-        let origin = Origin::in_order([Answer::ok(), refused]);
+    let origin = || Origin::in_order([Answer::ok(), Answer::status(429).header("retry-after", "1")]);
+    for which in 0..panicking(&origin()).len() {
+        let origin = origin();
+        let (line, admission) = panicking(&origin).swap_remove(which);
         let client = origin.behind(admission.build().unwrap());
         let body = r#"{"messages":[{"role":"user","content":"a prompt"}]}"#;
         let start = Instant::now();
@@ -55,8 +60,8 @@ async fn a_panic_in_the_users_code_harms_no_call_and_leaves_the_gate_usable() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_router_panics_goes_as_without_a_router() {
-    let (_, admission) = panicking().into_iter().find(|(line, _)| *line == "router").unwrap();
     let origin = Origin::in_order([Answer::status(429).header("retry-after", "60")]);
+    let (_, admission) = panicking(&origin).into_iter().find(|(line, _)| *line == "router").unwrap();
     let client = origin.behind(admission.build().unwrap());
     let outcome = client.get(URL).with_extension(LatencyBudget::new(ms(2000))).send().await;
     assert_eq!(outcome.unwrap().url().host_str(), Some("standby.example"));
@@ -64,8 +69,8 @@ async fn a_call_whose_router_panics_goes_as_without_a_router() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_scope_cannot_be_named_has_the_usual_one() {
-    let (_, admission) = panicking().into_iter().find(|(line, _)| *line == "scope_by").unwrap();
     let origin = Origin::in_order([Answer::status(429).header("retry-after", "60")]);
+    let (_, admission) = panicking(&origin).into_iter().find(|(line, _)| *line == "scope_by").unwrap();
     let client = origin.behind(admission.build().unwrap());
     let call = |key: &str| client.get(URL).header("api-key", key.to_owned()).send();
     assert!(SpillOver::of(&call("one").await).is_some());

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Extensions, StatusCode};
 use reqwest::{Request, Response};
@@ -71,8 +71,8 @@ impl LogicalCall<'_> {
             }
             outcome => (outcome, false),
         };
-        if matches!(outcome, Some(Ok(_))) && !self.shared.any_arrived.load(Ordering::Relaxed) {
-            self.shared.any_arrived.store(true, Ordering::Relaxed);
+        if matches!(outcome, Some(Ok(_))) && !self.any_arrived().load(Ordering::Relaxed) {
+            self.any_arrived().store(true, Ordering::Relaxed);
         }
         AttemptOutcome::Other(match outcome {
             None => Sent::CutOff,
@@ -105,6 +105,12 @@ impl LogicalCall<'_> {
         (Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await }), armed)
     }
 
+    /// Whether a sealed request has ever come through the layers that the call goes through now.
+    fn any_arrived(&self) -> &AtomicBool {
+        let own = self.target().filter(|target| target.client.is_some());
+        own.map_or(&self.shared.any_arrived, |target| &target.any_arrived)
+    }
+
     fn count_attempt(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
         self.run.attempt_started();
@@ -132,7 +138,7 @@ impl LogicalCall<'_> {
         match armed {
             Armed::Guarded(attempt) => attempt.explain(error),
             Armed::Sealed(sealed) => {
-                let any_arrived = self.shared.any_arrived.load(Ordering::Relaxed);
+                let any_arrived = self.any_arrived().load(Ordering::Relaxed);
                 let (error, conflict) = sealed.explain(error, any_arrived);
                 if let Some(conflict) = conflict {
                     self.shared.conflict(conflict, &self.report);

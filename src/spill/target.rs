@@ -1,6 +1,7 @@
 //! [`Target`]: a deployment whose settings are checked.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use http::header::HeaderName;
 use reqwest::Url;
@@ -29,6 +30,8 @@ pub(crate) struct Target {
     follows_label: bool,
     /// The client that it is reached with, if not through the primary's own stack.
     pub(crate) client: Option<ClientWithMiddleware>,
+    /// Whether a sealed request has ever come through that client's layers.
+    pub(crate) any_arrived: AtomicBool,
     /// Whether that is one of the user's, which may show it anything.
     pub(crate) has_client: bool,
     pub(crate) rewrite: Rewrite,
@@ -110,6 +113,7 @@ impl Deployment {
             has_scope: self.scope.is_some(),
             follows_label,
             client,
+            any_arrived: AtomicBool::new(false),
             has_client,
             rewrite: Rewrite {
                 base,
