@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::jitter::Draw;
+use crate::unharmed::unharmed;
 
 /// Now, by tokio's clock, so that a paused clock in tests is obeyed.
 pub(crate) fn now() -> Instant {
@@ -66,7 +67,8 @@ impl Chance {
         Draw::new(match self {
             Self::Thread => rand::rng().random(),
             Self::Seeded(generator) => generator.lock().unwrap_or_else(PoisonError::into_inner).random(),
-            Self::Injected(draw) => draw(),
+            // Without an answer there is no jitter.
+            Self::Injected(draw) => unharmed(|| draw()).unwrap_or_default(),
         })
     }
 

@@ -40,13 +40,23 @@ pub(crate) fn find<'a, T: Error + Send + Sync + 'static>(error: &'a (dyn Error +
         if found.is_some() {
             return found;
         }
-        next = match error.downcast_ref::<std::io::Error>() {
-            // Its own `source` leaves out the very error that it was made of.
-            Some(error) => error.get_ref().map(|inner| -> &(dyn Error + 'static) { inner }),
-            None => error.source(),
-        };
+        next = inner(error);
     }
     None
+}
+
+/// The error next in line. The `source` of some wrappers leaves out the very error that they were made of.
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(error) = held::<std::io::Error>(error) {
+        return error.get_ref().map(|inner| -> &(dyn Error + 'static) { inner });
+    }
+    if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
+        return Some(&**shared);
+    }
+    match error.downcast_ref::<Arc<dyn Error>>() {
+        Some(shared) => Some(&**shared),
+        None => error.source(),
+    }
 }
 
 /// `error` as an `E`, in a box or shared as well.
@@ -123,6 +133,15 @@ mod tests {
             Box::new(io::Error::other(conflict())),
             Box::new(io::Error::other(raise(conflict()))),
             Box::new(Outer(Box::new(io::Error::other(Outer(Box::new(conflict())))))),
+            Box::new(Outer(Box::new(Arc::<dyn Error + Send + Sync>::from(
+                Box::<dyn Error + Send + Sync>::from(conflict()),
+            )))),
+            Box::new(Arc::<dyn Error + Send + Sync>::from(Box::<dyn Error + Send + Sync>::from(raise(
+                conflict(),
+            )))),
+            Box::new(Arc::new(io::Error::other(conflict()))),
+            Box::new(Outer(Box::new(Box::new(io::Error::other(conflict()))))),
+            Box::new(io::Error::other(Arc::new(io::Error::other(Outer(Box::new(conflict())))))),
             Box::new(attach(Stack::middleware(Outer(Box::from("another"))), conflict())),
         ];
         for error in cases {

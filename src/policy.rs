@@ -18,6 +18,7 @@ mod range;
 pub use builder::AdmissionPolicyBuilder;
 pub use parts::{AttemptTimeout, Backoff, OnSpill, RetryBudgetPolicy, RetryCharge, RetryOwnership};
 pub use range::PolicyError;
+pub(crate) use range::written;
 
 /// What a client may do about a refusal. See the [module documentation](self).
 ///

@@ -166,7 +166,12 @@ impl Reading {
         self.throttled && (self.status != StatusCode::SERVICE_UNAVAILABLE || self.hint.is_some())
     }
 
-    /// Whether the server may or may not have processed the request.
+    /// Whether the server failed, so that it may or may not have processed the request.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.status.is_server_error() && !self.is_refused_unprocessed() || self.leaves_outcome_open()
+    }
+
+    /// Whether a failure is one that often passes, after which the request is repeated if that is harmless.
     pub(crate) fn leaves_outcome_open(&self) -> bool {
         matches!(self.status.as_u16(), 408 | 500 | 502 | 504)
             || self.throttled && !self.is_refused_unprocessed()

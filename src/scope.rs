@@ -62,6 +62,11 @@ impl RecentScopes {
         Self { apart: Some(apart()), ..Self::default() }
     }
 
+    /// The number of a client whose scopes are its own.
+    pub(crate) const fn client(&self) -> Option<u64> {
+        self.apart
+    }
+
     /// The scope of a request: endpoint and credential, and the deployment or model where limits are counted apart.
     /// `profile` finds the profile of its endpoint, always the same one.
     ///

@@ -44,8 +44,8 @@
 //! | default headers and cookies of the primary's client, what its layers add | no | yes |
 //!
 //! A name is that of a credential by its words, however they are spelled or put together: `token`, `key`, `auth`, `session`,
-//! `signature`, `pass`, `code` and others; `page_token`, `max_tokens`, `sort_key` and the like are known not to be. Take off
-//! others with [`remove_header`](Deployment::remove_header) and [`remove_query`](Deployment::remove_query).
+//! `signature`, `pass`, `code` and others; `page_token`, `max_tokens`, `sort_key` and the like are known not to be. A JSON
+//! web token is one under any name, and so is a header's value of the form `Bearer ...`. Take off others with [`remove_header`](Deployment::remove_header) and [`remove_query`](Deployment::remove_query).
 //!
 //! **Path and body are not searched.** They are what the call asks for; a secret in them goes along. A deployment with a
 //! path of its own and [`map_body`](Deployment::map_body) change that.

@@ -107,6 +107,19 @@ async fn with_routes_the_ticket_is_for_the_primary_and_for_the_first_that_is_bac
     assert!(text.contains(r#"{\"a\":1}"#) && !text.contains("S3CR3T"), "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_ticket_holds_no_header_that_is_marked_as_sensitive() {
+    let origin = Origin::always(|| refused(60_000));
+    let client = origin.behind(Admission::default());
+    let mut marked = http::HeaderValue::from_static("S3CR3T");
+    marked.set_sensitive(true);
+    let call = client.post("https://api.example/v1").body("x");
+    let call =
+        ["idempotency-key", "accept"].into_iter().fold(call, |call, name| call.header(name, marked.clone()));
+    let ticket = SpillOver::of(&call.send().await).unwrap().clone().into_deferred().unwrap();
+    assert!(!serde_json::to_string(&ticket).unwrap().contains("S3CR3T"));
+}
+
 #[test]
 fn a_changed_ticket_is_an_error_and_no_panic() {
     let ticket = |url: &str, header: &str, body: &str| -> Result<reqwest::Request, InvalidTicket> {

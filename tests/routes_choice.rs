@@ -293,3 +293,40 @@ async fn a_native_spill_over_is_reported_and_counted_and_its_limits_are_not_lear
     assert!(!format!("{spill:?} {report:?}").contains("throttled"));
     assert_eq!(admission.native_spill_overs(), 1);
 }
+
+/// A request whose body is a stream has no copy: what goes on to the next, or back to the caller, is the request itself.
+#[tokio::test(start_paused = true)]
+async fn a_function_of_the_users_that_panics_leaves_the_request_as_it_was() {
+    let stream = || reqwest::Body::wrap(http_body_util::Full::new(bytes::Bytes::from_static(b"once")));
+    for another in [false, true] {
+        let origin = Origin::always(Answer::ok);
+        let gate = reqwest_admission::gate::Gate::default();
+        let now = Instant::now().into_std();
+        gate.close(&reqwest_admission::gate::ScopeKey::new("https://primary.example"), ms(60_000), now);
+        let panics = reqwest_admission::Credential::from_fn(|headers, url| {
+            headers.clear();
+            url.set_path("/gone");
+            panic!("no token")
+        });
+        let bad = Deployment::new("bad", "https://bad.example").credential(panics).client(origin.client());
+        let mut admission = to_primary().gate(gate).spill_to(bad);
+        if another {
+            admission = admission.spill_to(target(&origin, "good"));
+        }
+        let client = origin.behind(admission.build().unwrap());
+        let call =
+            client.post("https://primary.example/v1?a=b").header("content-type", "text/x").body(stream());
+        let outcome = call.header("x-mine", "1").with_extension(budget(2000)).send().await;
+        if another {
+            outcome.unwrap();
+            let seen = origin.seen().pop().unwrap();
+            assert_eq!((seen.url.host_str(), seen.url.path()), (Some("good.example"), "/v1"));
+            assert_eq!(seen.headers["content-type"], "text/x");
+        } else {
+            let request = SpillOver::of(&outcome).unwrap().take_request().unwrap();
+            assert_eq!(request.url().as_str(), "https://primary.example/v1?a=b");
+            assert_eq!(request.headers()["x-mine"], "1");
+            assert!(request.body().is_some());
+        }
+    }
+}

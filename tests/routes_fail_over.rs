@@ -309,3 +309,55 @@ async fn a_call_that_no_other_deployment_can_take_has_all_of_the_budget_at_the_p
         assert_eq!(count(&origin, "primary"), 2);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn any_5xx_fails_over_and_may_have_been_processed() {
+    for status in [408, 500, 501, 502, 504, 507, 520, 522, 524, 530, 599] {
+        let origin_ok = origin(move || Answer::status(status), Answer::ok);
+        let outcome = client(&origin_ok, FailOver::Safe).get(URL).send().await;
+        assert_eq!((host(&outcome), count(&origin_ok, "primary")), ("standby.example", 1), "{status}");
+        let unreachable = origin(move || Answer::status(status), no_connection);
+        let outcome = client(&unreachable, FailOver::Safe).get(URL).send().await;
+        let spill = SpillOver::of(&outcome).unwrap();
+        assert!(spill.possibly_processed() && spill.take_request().is_none(), "{status}");
+    }
+    for status in [400, 401, 403, 404, 409, 422] {
+        let origin = origin(move || Answer::status(status), Answer::ok);
+        let client = client(&origin, FailOver::Safe);
+        for _ in 0..5 {
+            assert_eq!(client.get(URL).send().await.unwrap().status(), status);
+        }
+        assert_eq!((count(&origin, "primary"), count(&origin, "standby")), (5, 0), "{status}");
+    }
+}
+
+/// What is kept for a deployment that never answers within the budget is lost to the primary.
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_takes_longer_than_the_budget_takes_no_wait_from_the_primary() {
+    let mut refusals = vec![100, 60_000];
+    let origin =
+        origin(move || refusals.pop().map_or_else(Answer::ok, refused), || Answer::ok().after(ms(100_000)));
+    let client = origin.behind(routed(&origin).without_gate().build().unwrap());
+    assert!(client.get(URL).with_extension(budget(2000)).send().await.is_err());
+    tokio::time::sleep(ms(61_000)).await;
+    let start = Instant::now();
+    let outcome = client.get(URL).with_extension(budget(2000)).send().await;
+    assert_eq!((host(&outcome), start.elapsed()), ("primary.example", ms(100)));
+}
+
+/// Sends of a layer outside come on top of ours, they do not multiply them, over several deployments either.
+#[tokio::test(start_paused = true)]
+async fn reruns_by_a_layer_outside_send_once_to_each_deployment() {
+    let origin = origin(|| Answer::status(500), || Answer::status(502));
+    let client = client(&origin, FailOver::Safe);
+    let mut extensions = http::Extensions::new();
+    let mut sent = 0;
+    for run in 0..4 {
+        let request = client.get(URL).build().unwrap();
+        let response = client.execute_with_extensions(request, &mut extensions).await.unwrap();
+        assert_eq!(response.status(), 502);
+        let sends = origin.count() - sent;
+        sent = origin.count();
+        assert!(sends <= if run == 0 { 7 } else { 2 }, "{sends} in run {run}");
+    }
+}

@@ -359,3 +359,24 @@ fn no_header_or_parameter_of_any_name_that_means_a_credential_arrives() {
         prop_assert!(!text.contains("S3CR3T"), "{text}");
     });
 }
+
+/// Names that say nothing, and values that say it all.
+#[tokio::test]
+async fn a_token_under_a_harmless_name_does_not_arrive_and_the_rest_arrives_as_it_is_written() {
+    let (primary, standby) = (primary().await, standby().await);
+    let deployment = Deployment::new("standby", &standby.uri());
+    let admission = Admission::builder().primary(&primary.uri()).spill_to(deployment).build().unwrap();
+    let client = ClientBuilder::new(reqwest_client().build().unwrap()).with(admission).build();
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJTM0NSM1QifQ.S3CR3T";
+    let query = format!(
+        "$filter=a%20eq%20'b'&x=%2B+%7e&APIkey=S3CR3T&page_access_token=S3CR3T&message_api_key=S3CR3T\
+         &awsaccesskeyid=S3CR3T&for={jwt}&sync_token=eyJhIjoxfQ&"
+    );
+    let request = client.get(format!("{}/v1?{query}", primary.uri()));
+    let request = request.header("content-location", "https://a.example/?token=S3CR3T").header("prefer", jwt);
+    request.header("accept", "text/*").send().await.unwrap();
+    let text = received(&standby).await;
+    assert!(!text.contains("S3CR3T"), "{text}");
+    let request = standby.received_requests().await.unwrap().remove(0);
+    assert_eq!(request.url.query(), Some("$filter=a%20eq%20%27b%27&x=%2B+%7e&sync_token=eyJhIjoxfQ"));
+}

@@ -116,6 +116,39 @@ fn every_credential_and_account_tells_callers_apart() {
     }
 }
 
+/// A token is one whatever it is called, and so is an account whose name is written as one word.
+#[test]
+fn a_token_under_a_harmless_name_tells_callers_apart() {
+    let jwt = |id: &str| format!("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOi{id}In0.c2lnbmF0dXJl");
+    let bearer = |id: &str| format!("Bearer 0123456789{id}");
+    for make in [&jwt as &dyn Fn(&str) -> String, &bearer] {
+        assert_eq!(scopes(["a", "b", "a"].map(|id| with_header("x-upstream", &make(id)))), 2);
+    }
+    assert_eq!(scopes(["a", "b", "a"].map(|id| with_parameter("on-behalf", &jwt(id)))), 2);
+    for name in ["x-scope-orgid", "x-accountid", "x-projectid", "x-workspaceid"] {
+        assert_eq!(scopes(["a", "b", "a"].map(|value| with_header(name, value))), 2, "{name}");
+    }
+}
+
+/// A scope for each call would learn nothing.
+#[test]
+fn what_is_new_with_each_request_tells_nobody_apart_beside_a_key() {
+    for name in ["oauth_nonce", "oauth_timestamp", "x-auth-timestamp", "X-Auth-Nonce", "sign", "x-session-ts"]
+    {
+        assert_eq!(scopes(["a", "b"].map(|value| with_header(name, value))), 1, "{name}");
+    }
+    let signed = |key: &str, nonce: &str| {
+        let mut request = with_parameter("oauth_consumer_key", key);
+        request
+            .url_mut()
+            .query_pairs_mut()
+            .append_pair("oauth_nonce", nonce)
+            .append_pair("oauth_timestamp", nonce);
+        request
+    };
+    assert_eq!(scopes([signed("a", "1"), signed("a", "2"), signed("b", "3")]), 2);
+}
+
 #[test]
 fn what_is_no_credential_tells_nobody_apart() {
     for name in
@@ -123,7 +156,9 @@ fn what_is_no_credential_tells_nobody_apart() {
     {
         assert_eq!(scopes(["a", "b"].map(|value| with_header(name, value))), 1, "{name}");
     }
-    for name in ["page", "page_token", "max_tokens", "sort_key", "country_code"] {
+    for name in
+        ["page", "page_token", "max_tokens", "sort_key", "country_code", "pagination_token", "start_key"]
+    {
         assert_eq!(scopes(["a", "b"].map(|value| with_parameter(name, value))), 1, "{name}");
     }
 }
@@ -173,6 +208,24 @@ async fn clients_whose_default_headers_differ_do_not_hold_each_other_up_at_one_g
         assert!(is_held(&one).await && is_held(&one.clone()).await);
         // Only who names the scope shares it.
         assert_eq!(is_held(&other).await, by_name);
+    }
+}
+
+/// The credential that reaches a deployment through the client's own stack is in its default headers as well.
+#[tokio::test(start_paused = true)]
+async fn deployments_behind_clients_whose_default_headers_differ_do_not_hold_each_other_up() {
+    let origin = Origin::always(|| Answer::status(429).header("retry-after", "60"));
+    let gate = Gate::default();
+    for (n, key) in ["one", "other"].into_iter().enumerate() {
+        let mut headers = HeaderMap::new();
+        headers.insert("api-key", HeaderValue::from_static(key));
+        let standby = Deployment::new("standby", "https://api.example/standby").model("m");
+        let admission = Admission::builder().gate(gate.clone()).primary(URL).spill_to(standby);
+        let http = Client::builder().default_headers(headers);
+        let client =
+            AdmissionClient::builder(http).admission(admission).with(origin.clone()).build().unwrap();
+        assert!(client.post(URL).body("{}").send().await.is_err());
+        assert_eq!(origin.count(), 2 * (n + 1));
     }
 }
 

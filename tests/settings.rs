@@ -129,9 +129,55 @@ fn every_build_error_says_field_value_and_range_itself() {
     ] {
         assert_eq!(to(deployment).unwrap_err().to_string(), expected);
     }
+    let reserve = Admission::builder().primary("https://a.example").latency_budget(Duration::from_secs(2));
+    let reserve = reserve.spill_to(Deployment::new("b", "https://b.example"));
+    assert_eq!(
+        reserve.spill_reserve(Duration::from_millis(2500)).build().unwrap_err().to_string(),
+        r#"deployment "primary": spill_reserve has to be less than the policy's latency_budget, or no wait ever fits; it is 2s 500ms of 2s"#
+    );
     let client = AdmissionClient::builder(reqwest::Client::builder().user_agent("no\nheader"));
     let error = client.build().unwrap_err().to_string();
     assert!(error.starts_with("reqwest cannot build its client: "), "{error}");
+}
+
+#[test]
+fn every_field_of_a_policy_can_be_written_in_toml() {
+    let written = r#"
+        latency_budget = "5s"
+        max_attempts = 3
+        reset_margin = "10ms"
+        mint_idempotency_key = true
+        attempt_timeout = "unclamped"
+        on_spill = "response"
+        retry_ownership = "report"
+        body_read_timeout = "1s"
+        [backoff]
+        base = "10ms"
+        cap = "1m 30s"
+        floor = "5ms"
+        [jitter.proportional]
+        share = 1
+        [retry_budget]
+        share = 1
+        minimum_per_second = 3
+        time_window = "PT20S"
+        charge = "all"
+    "#;
+    let policy: AdmissionPolicy = toml::from_str(written).unwrap();
+    assert_eq!(policy.backoff().cap, Duration::from_secs(90));
+    assert_eq!(policy.retry_budget().time_window(), Duration::from_secs(20));
+    assert_eq!(policy.retry_budget().share(), 1.0);
+    assert!(policy.mint_idempotency_key() && policy.max_attempts() == 3);
+    let again: AdmissionPolicy = serde_json::from_str(&serde_json::to_string(&policy).unwrap()).unwrap();
+    assert_eq!(again, policy);
+    for (index, line) in written.lines().enumerate().filter(|(_, line)| line.contains('=')) {
+        let broken = written
+            .lines()
+            .enumerate()
+            .map(|(other, text)| if other == index { text.replace('=', "x =") } else { text.to_owned() });
+        let broken = broken.collect::<Vec<_>>().join("\n");
+        assert!(toml::from_str::<AdmissionPolicy>(&broken).is_err(), "{line}");
+    }
 }
 
 #[test]

@@ -14,7 +14,10 @@ const CREDENTIALS: &str = "authorization proxy-authorization x-authorization api
     x-jwt x-jwt-assertion jwt x-signature signature sig hmac x-hmac-sha256 dpop \
     x-session session sessionId JSESSIONID PHPSESSID sid session_key cookie cookie2 x-csrf-token _csrf xsrf \
     pass password passwd pwd passphrase ticket code auth_code accessCode otp \
-    x-ms-client-principal x-ms-client-principal-name client_assertion SAMLResponse";
+    x-ms-client-principal x-ms-client-principal-name client_assertion SAMLResponse \
+    APIkey x-api-keys awsaccesskeyid x-accesskeyid page_access_token pageAccessToken pageaccesstoken sync_service_token \
+    message_api_key public-api-key event-access-key end_user_token country_access_code userpwd userpass pswd psw sess \
+    _gh_sess tkn mfa x-mfa sign cb-access-sign appid apisig x-amzn-oidc-data oauth_nonce";
 
 /// Names that have such words, or parts that look like them, and mean something else.
 const OTHERS: &str = "content-type accept user-agent idempotency-key x-idempotency-key traceparent host origin x-request-id \
@@ -22,7 +25,11 @@ const OTHERS: &str = "content-type accept user-agent idempotency-key x-idempoten
     continuationToken skiptoken sync_token token_type token_count prompt_cache_key sort_key partitionKey keyword monkey \
     country_code zipcode status_code ticket_id pass_through bypass compass author authority authors \
     sec-websocket-key keys codes page cursor api-version x-stainless-lang design signal encode passenger sessions \
-    x-tenant x-kept q sort order limit";
+    x-tenant x-kept q sort order limit idempotency_token pagination_token paginationToken paging_token scroll_token \
+    start_token StartingToken stop_token delta_token deltatoken token_usage num_token total_token user_token_limit \
+    access_token_count start_key startKey page_key key_prefix lookup_key ExclusiveStartKey LastEvaluatedKey \
+    surrogate-key thread_key correlation-key unique_key user_sort_key iso_code phone_code possession sign_up signed \
+    assign resign surpass";
 
 fn list(names: &str) -> impl Iterator<Item = &str> {
     names.split_whitespace()
@@ -63,6 +70,37 @@ fn a_referer_counts_where_its_url_has_a_credential() {
 }
 
 #[test]
+fn a_relative_referer_counts_by_its_query() {
+    let counts = |value: &'static str| identifies_caller(&header::REFERER, &HeaderValue::from_static(value));
+    assert!(counts("/a?token=x") && counts("?a=1&key=x") && !counts("/a?page=2") && !counts("/a?page=2#top"));
+}
+
+#[test]
+fn a_token_is_known_by_its_form() {
+    let counts = |value: &str| {
+        identifies_caller(&HeaderName::from_static("x-data"), &HeaderValue::try_from(value).unwrap())
+    };
+    let jwt = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.";
+    for value in
+        [jwt, "eyJhbGciOiJub25lIn0.e.e-_.e.e", "Bearer 0123", "bearer  a.b~c/d==", &format!("Bearer {jwt}")]
+    {
+        assert!(counts(value), "{value}");
+    }
+    for value in [
+        "eyJhIjoxfQ",
+        "eyJhIjoxfQ.a",
+        "eyJ hello. there. is",
+        "Bearer",
+        "bearer of news",
+        "bearers",
+        "a.b.c",
+        "",
+    ] {
+        assert!(!counts(value), "{value}");
+    }
+}
+
+#[test]
 fn what_is_marked_as_sensitive_is_a_credential() {
     let mut value = HeaderValue::from_static("x");
     assert!(!identifies_caller(&HeaderName::from_static("accept"), &value));
@@ -93,6 +131,10 @@ fn stripping_a_url_leaves_the_rest_of_its_query_as_it_is_written() {
         "https://a.example/?a=1&code=2"
     );
     assert_eq!(strip("https://a.example/?token"), "https://a.example/");
+    assert_eq!(
+        strip("https://a.example/?$f=a%20eq%20b&&key=x&b=%2B+%7e&flag&"),
+        "https://a.example/?$f=a%20eq%20b&b=%2B+%7e&flag"
+    );
 }
 
 /// A word that means a credential, with words around it that mean nothing.

@@ -4,38 +4,61 @@
 ///
 /// Names are split at every character that is no letter or digit, and at capitals: `x-api-key`, `accessToken` and
 /// `X.Session_Id` have the words that they seem to have. Words written together are known as well (`xapikey`). A name that
-/// may mean either counts as a credential, unless another of its words says otherwise, as in `page_token`.
+/// may mean either counts as a credential, unless another of its words says otherwise, as in `page_token`. The word just
+/// before goes first: `page_access_token` is an access token.
 pub(crate) fn names_credential(name: &str) -> bool {
-    words(name).any(|word| match Meaning::of(word) {
-        Meaning::Credential => true,
-        Meaning::CredentialUnless(harmless) => !words(name).any(|other| is_any(other, harmless)),
-        Meaning::Other => false,
+    // `APIkey` has no hump where its words meet.
+    if name.split(is_between).any(|part| without_end(part, "key").is_some_and(names_kind_of_key)) {
+        return true;
+    }
+    let mut before = "";
+    words(name).enumerate().any(|(index, word)| {
+        let before = std::mem::replace(&mut before, word);
+        match Meaning::of(word) {
+            Meaning::Credential => true,
+            Meaning::CredentialUnless { harmless, kinds } => {
+                let after = words(name).nth(index.saturating_add(1)).unwrap_or_default();
+                let is_kind = is_any(before, kinds) && !is_any(after, &QUANTITIES);
+                is_kind || !words(name).any(|other| is_any(other, harmless))
+            }
+            Meaning::KindOfKeys => is_any(before, &KINDS_OF_KEY),
+            Meaning::Other => false,
+        }
     })
 }
 
-/// Whether the value proves one request alone, so that the next of the same caller has another one.
+/// Whether the value goes with one request alone, so that the next of the same caller has another one: a signature, or the
+/// moment and the nonce that are signed.
 pub(super) fn names_proof(name: &str) -> bool {
     words(name).any(|word| {
-        is_any(word, &["sig"])
+        is_any(word, &["sig", "sign", "nonce", "cnonce", "timestamp", "ts", "date", "expires"])
             || ["signature", "hmac", "dpop", "csrf", "xsrf"].iter().any(|stem| contains(word, stem))
     })
 }
 
 /// Whether the value names an account, which servers count limits by.
 pub(super) fn names_account(name: &str) -> bool {
-    words(name)
-        .any(|word| is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"]))
+    words(name).any(|word| {
+        // `orgid` is written as one word where capitals are lost.
+        let word = without_end(word, "id").unwrap_or(word);
+        is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"])
+    })
 }
 
 enum Meaning {
     Credential,
-    /// A credential, unless one of these words stands beside it.
-    CredentialUnless(&'static [&'static str]),
+    /// A credential, unless a harmless word stands anywhere beside it and none of its kinds just before it.
+    CredentialUnless {
+        harmless: &'static [&'static str],
+        kinds: &'static [&'static str],
+    },
+    /// Credentials, if a kind of key stands just before.
+    KindOfKeys,
     Other,
 }
 
 /// Words that mean a credential wherever they stand in a longer one.
-const STEMS: [&str; 23] = [
+const STEMS: [&str; 24] = [
     "apikey",
     "assertion",
     "authentic",
@@ -49,6 +72,7 @@ const STEMS: [&str; 23] = [
     "hmac",
     "jwt",
     "oauth",
+    "oidc",
     "passcode",
     "passkey",
     "passphrase",
@@ -62,8 +86,9 @@ const STEMS: [&str; 23] = [
 ];
 
 /// Words that mean a credential as a whole.
-const WHOLE: [&str; 14] = [
-    "auth", "authn", "authz", "cred", "creds", "jwe", "jws", "otp", "pw", "pwd", "sid", "sig", "sso", "totp",
+const WHOLE: [&str; 21] = [
+    "apisig", "appid", "auth", "authn", "authz", "cred", "creds", "jwe", "jws", "mfa", "otp", "psw", "pswd",
+    "pw", "sess", "sid", "sig", "sso", "tkn", "totp", "userpass",
 ];
 
 /// What stands before `key` in one word where it is a credential.
@@ -97,41 +122,89 @@ const KINDS_OF_KEY: [&str; 27] = [
     "virtual",
 ];
 
-/// What stands beside or before `token` where it is a place in a list, a number or a kind.
-const HARMLESS_TOKEN: [&str; 17] = [
+/// What stands just before `token` where it is a credential, whatever else the name says.
+const KINDS_OF_TOKEN: [&str; 21] = [
+    "access", "account", "admin", "api", "app", "bot", "client", "customer", "device", "id", "identity",
+    "login", "personal", "private", "push", "refresh", "security", "service", "user", "vault", "web",
+];
+
+const KINDS_OF_CODE: [&str; 11] = [
+    "access",
+    "activation",
+    "confirmation",
+    "device",
+    "invite",
+    "login",
+    "pairing",
+    "recovery",
+    "reset",
+    "security",
+    "verification",
+];
+
+/// What follows a credential's name where the value says something about credentials.
+const QUANTITIES: [&str; 6] = ["budget", "count", "limit", "size", "type", "usage"];
+
+/// What stands beside or before `token` where it is a place in a list, a number, a kind, or the name of one request.
+const HARMLESS_TOKEN: [&str; 31] = [
     "budget",
     "continuation",
     "continue",
     "count",
     "cursor",
+    "delta",
+    "end",
+    "idempotency",
+    "idempotent",
     "limit",
     "max",
     "min",
     "next",
+    "num",
+    "offset",
     "page",
+    "pagination",
+    "paging",
     "prev",
     "previous",
     "resume",
+    "scroll",
     "skip",
+    "start",
+    "starting",
+    "stop",
     "sync",
+    "total",
     "type",
+    "usage",
     "watch",
 ];
 
-const HARMLESS_KEY: [&str; 21] = [
+const HARMLESS_KEY: [&str; 38] = [
+    "affinity",
     "cache",
+    "column",
+    "correlation",
+    "cursor",
     "dedup",
     "deduplication",
+    "end",
+    "evaluated",
     "event",
+    "field",
     "foreign",
     "group",
     "hash",
     "idempotency",
     "idempotent",
+    "index",
+    "lookup",
     "message",
     "object",
     "order",
+    "page",
     "partition",
+    "prefix",
     "primary",
     "public",
     "range",
@@ -139,14 +212,21 @@ const HARMLESS_KEY: [&str; 21] = [
     "row",
     "shard",
     "sort",
+    "start",
+    "surrogate",
+    "tag",
+    "thread",
+    "topic",
+    "unique",
     "websocket",
 ];
 
-const HARMLESS_CODE: [&str; 35] = [
+const HARMLESS_CODE: [&str; 41] = [
     "airline",
     "airport",
     "area",
     "bar",
+    "calling",
     "category",
     "city",
     "class",
@@ -155,15 +235,18 @@ const HARMLESS_CODE: [&str; 35] = [
     "country",
     "currency",
     "department",
+    "dial",
     "error",
     "exit",
     "iata",
     "icao",
+    "iso",
     "item",
     "lang",
     "language",
     "locale",
     "location",
+    "phone",
     "post",
     "postal",
     "product",
@@ -177,11 +260,15 @@ const HARMLESS_CODE: [&str; 35] = [
     "station",
     "status",
     "tax",
+    "type",
+    "unit",
     "zip",
 ];
 
 const HARMLESS_TICKET: [&str; 9] =
     ["class", "count", "event", "id", "ids", "number", "price", "status", "type"];
+
+const HARMLESS_SIGN: [&str; 5] = ["in", "off", "on", "out", "up"];
 
 const HARMLESS_PASS: [&str; 5] = ["by", "count", "fail", "rate", "through"];
 
@@ -192,12 +279,15 @@ impl Meaning {
         if STEMS.iter().any(|stem| contains(word, stem)) || is_any(word, &WHOLE) || is_joined(word) {
             return Self::Credential;
         }
+        let unless = |harmless, kinds| Self::CredentialUnless { harmless, kinds };
         match () {
-            () if word.eq_ignore_ascii_case("token") => Self::CredentialUnless(&HARMLESS_TOKEN),
-            () if word.eq_ignore_ascii_case("key") => Self::CredentialUnless(&HARMLESS_KEY),
-            () if word.eq_ignore_ascii_case("code") => Self::CredentialUnless(&HARMLESS_CODE),
-            () if word.eq_ignore_ascii_case("ticket") => Self::CredentialUnless(&HARMLESS_TICKET),
-            () if word.eq_ignore_ascii_case("pass") => Self::CredentialUnless(&HARMLESS_PASS),
+            () if word.eq_ignore_ascii_case("token") => unless(&HARMLESS_TOKEN, &KINDS_OF_TOKEN),
+            () if word.eq_ignore_ascii_case("key") => unless(&HARMLESS_KEY, &KINDS_OF_KEY),
+            () if word.eq_ignore_ascii_case("code") => unless(&HARMLESS_CODE, &KINDS_OF_CODE),
+            () if word.eq_ignore_ascii_case("ticket") => unless(&HARMLESS_TICKET, &[]),
+            () if word.eq_ignore_ascii_case("pass") => unless(&HARMLESS_PASS, &[]),
+            () if word.eq_ignore_ascii_case("sign") => unless(&HARMLESS_SIGN, &[]),
+            () if word.eq_ignore_ascii_case("keys") => Self::KindOfKeys,
             () => Self::Other,
         }
     }
@@ -209,14 +299,16 @@ fn is_joined(word: &str) -> bool {
         // `authkey`, `authid`; not `author`.
         return !starts_with(word, "author");
     }
-    if ends_with(word, "auth") {
+    if ends_with(word, "auth") || ends_with(word, "pwd") {
         return true;
     }
     if let Some(start) = find(word, "session") {
-        return !is_any(word.get(start..).unwrap_or_default(), &["sessions"]);
+        return !is_any(word.get(start..).unwrap_or_default(), &["sessions"])
+            && !ends_with(word, "possession");
     }
-    if let Some(before) = without_end(word, "key") {
-        return before.eq_ignore_ascii_case("x") || KINDS_OF_KEY.iter().any(|kind| ends_with(before, kind));
+    // `accesskeyid` names the key.
+    if let Some(before) = without_end(word, "key").or_else(|| without_end(word, "keyid")) {
+        return before.eq_ignore_ascii_case("x") || names_kind_of_key(before);
     }
     if let Some(before) = without_end(word, "code") {
         return is_any(before, &["access", "login", "security", "verification", "x"]);
@@ -227,6 +319,10 @@ fn is_joined(word: &str) -> bool {
     let is_number_or_kind =
         ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
     !is_number_or_kind && !HARMLESS_TOKEN.iter().any(|harmless| ends_with(before, harmless))
+}
+
+fn names_kind_of_key(before: &str) -> bool {
+    KINDS_OF_KEY.iter().any(|kind| ends_with(before, kind))
 }
 
 /// The words of a name.

@@ -159,7 +159,7 @@ impl AdmissionBuilder {
     /// half. Less than the policy's latency budget.
     ///
     /// By default twice the time that the next deployment usually takes to answer, at least a tenth of the budget; half
-    /// of the budget for one that has not answered yet.
+    /// of the budget for one that has not answered yet, or takes longer than the budget.
     #[must_use]
     pub const fn spill_reserve(mut self, reserve: Duration) -> Self {
         self.routes.reserve = Some(reserve);
@@ -188,6 +188,7 @@ impl AdmissionBuilder {
     }
 
     /// Takes all random draws for waits from `draw`, which returns numbers in `[0, 1)`; others are moved into range.
+    /// If it panics, the draw is 0.
     #[must_use]
     pub fn draws(mut self, draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.chance = Chance::Injected(Arc::new(draw));

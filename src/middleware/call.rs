@@ -46,6 +46,8 @@ pub(super) struct LogicalCall<'a> {
     /// Whether an attempt ended in a way that leaves open whether the server has processed it.
     pub(super) unclear: bool,
     pub(super) attempts: u32,
+    /// Those of earlier runs of the call, by a layer outside: they count on each deployment.
+    pub(super) attempts_of_earlier_runs: u32,
     pub(super) waited: Duration,
     pub(super) waiting: Option<Waiting>,
     pub(super) earlier: Option<Box<Earlier>>,
@@ -110,6 +112,7 @@ impl<'a> LogicalCall<'a> {
             is_head: request.method() == http::Method::HEAD,
             unclear: false,
             attempts,
+            attempts_of_earlier_runs: attempts,
             waited: Duration::ZERO,
             waiting: None,
             earlier: None,

@@ -117,7 +117,10 @@ fn bit(index: usize) -> u64 {
 impl LogicalCall<'_> {
     /// How often the request was sent to the deployment that it is with.
     pub(super) fn leg_attempts(&self) -> u32 {
-        self.legs.as_ref().map_or(self.attempts, |legs| self.attempts.saturating_sub(legs.attempts_before))
+        let of_earlier_legs = self.legs.as_ref().map_or(0, |legs| legs.attempts_before);
+        let here = self.attempts.saturating_sub(of_earlier_legs);
+        // Runs of the call by a layer outside come on top of ours, they do not multiply them.
+        if of_earlier_legs > 0 { here.saturating_add(self.attempts_of_earlier_runs) } else { here }
     }
 
     /// The target that the call is with, if not with the primary.
@@ -260,7 +263,7 @@ impl LogicalCall<'_> {
         let latest = if after.is_none() { legs.deadline } else { legs.first_deadline() };
         self.deadline = own.min(latest);
         let label = legs.primary_scope.as_ref().and_then(ScopeKey::label_str);
-        let scope = target.scope(label);
+        let scope = target.scope(label, self.shared.recent_scopes.client());
         self.entry = self.entry.take().map(|entry| entry.moved_to(scope));
         if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
             seen_as.1 = host.into();

@@ -31,7 +31,7 @@ fn failed(sent: &Sent) -> Option<Reason> {
             (_, Failure::Unknown) => Some(Reason::ServerFailed),
             (_, Failure::Connect | Failure::Permanent) => None,
         },
-        Sent::Read(read) => read.1.leaves_outcome_open().then_some(Reason::ServerFailed),
+        Sent::Read(read) => read.1.is_failure().then_some(Reason::ServerFailed),
         Sent::Unread(_) => None,
     }
 }
@@ -254,7 +254,12 @@ impl LogicalCall<'_> {
         };
         let target = |index: &usize| {
             let target = legs.routes.targets.get(*index)?;
-            Some(state(&target.name, Some(*index), Some(&target.scope(label)), target.weight))
+            Some(state(
+                &target.name,
+                Some(*index),
+                Some(&target.scope(label, self.shared.recent_scopes.client())),
+                target.weight,
+            ))
         };
         (state(PRIMARY, None, primary, 1), candidates.iter().filter_map(target).collect())
     }

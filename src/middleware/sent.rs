@@ -84,7 +84,7 @@ impl Sent {
     pub(super) fn is_unclear(&self) -> bool {
         match self {
             Self::Unread(_) => false,
-            Self::Read(read) => read.1.leaves_outcome_open(),
+            Self::Read(read) => read.1.is_failure(),
             Self::Failed(failed) => failed.failure == Failure::Unknown,
             Self::CutOff => true,
         }

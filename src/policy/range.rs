@@ -60,7 +60,7 @@ pub(super) fn share_within(field: &'static str, value: f64, most: f64) -> Result
 }
 
 /// A duration as a configuration file has it.
-pub(super) fn written(duration: Duration) -> String {
+pub(crate) fn written(duration: Duration) -> String {
     jiff::fmt::friendly::SpanPrinter::new()
         .designator(jiff::fmt::friendly::Designator::Compact)
         .unsigned_duration_to_string(&duration)

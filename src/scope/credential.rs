@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use reqwest::{Request, Url};
 
 use super::signed;
-use crate::credentials::{identifies_caller, is_proof, names_credential};
+use crate::credentials::{identifies_caller, is_credential, is_proof};
 
 /// One credential: where it stands, and what tells one caller from another.
 type Carrier<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
 /// All that tells the caller of a request from others: its credentials and its account, in headers, query and URL.
 ///
-/// What proves one request alone, a signature for example, is another one each time: it counts only if there is nothing
+/// What goes with one request alone, a signature or a nonce, is another one each time: it counts only if there is nothing
 /// else.
 pub(crate) fn credential(request: &Request) -> Option<Cow<'_, [u8]>> {
     let mut carriers: Vec<Carrier<'_>> = Vec::new();
@@ -46,7 +46,7 @@ fn in_url(url: &Url) -> impl Iterator<Item = Carrier<'_>> {
         (user, None) => Some(Cow::Borrowed(user.as_bytes())),
         (user, Some(password)) => Some(Cow::Owned(format!("{user}:{password}").into_bytes())),
     };
-    let query = url.query_pairs().filter(|(name, _)| names_credential(name));
+    let query = url.query_pairs().filter(|(name, value)| is_credential(name, value));
     query.map(|(name, value)| (name, bytes(value))).chain(user.map(|user| (Cow::Borrowed(""), user)))
 }
 

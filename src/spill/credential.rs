@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::{self, HeaderName, HeaderValue};
-use reqwest::{Request, Url};
+use reqwest::Url;
 
 use crate::credentials::set_query;
 
@@ -84,18 +84,14 @@ impl Credential {
     }
 
     /// Sets it on a request that has no other.
-    pub(crate) fn apply(&self, request: &mut Request) {
+    pub(crate) fn apply(&self, headers: &mut HeaderMap, url: &mut Url) {
         match &self.0 {
             Kind::None | Kind::Header(Err(_)) => {}
             Kind::Header(Ok((name, value))) => {
-                request.headers_mut().insert(name, value.clone());
+                headers.insert(name, value.clone());
             }
-            Kind::Query(pair) => set_query(request.url_mut(), &pair.0, &pair.1),
-            Kind::Function(apply) => {
-                let mut headers = std::mem::take(request.headers_mut());
-                apply(&mut headers, request.url_mut());
-                *request.headers_mut() = headers;
-            }
+            Kind::Query(pair) => set_query(url, &pair.0, &pair.1),
+            Kind::Function(apply) => apply(headers, url),
         }
     }
 

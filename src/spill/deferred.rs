@@ -131,7 +131,8 @@ impl Deferred {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
         };
-        let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+        let key = request.headers().get(IDEMPOTENCY_KEY).filter(|key| !key.is_sensitive());
+        let key = key.and_then(|key| key.to_str().ok());
         let mut url = request.url().clone();
         strip_url(&mut url, |_| false);
         url.set_fragment(None);
@@ -152,7 +153,7 @@ impl Deferred {
     #[must_use]
     pub fn without_query(mut self, name: &str) -> Self {
         if let Ok(mut url) = Url::parse(&self.url) {
-            keep_query(&mut url, |other| other != name);
+            keep_query(&mut url, |other, _| other != name);
             self.url = url.into();
         }
         self
@@ -166,13 +167,14 @@ impl Deferred {
     /// way, or where the credential is one that no header can carry.
     pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
         credential.check()?;
-        let url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
+        let mut url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
         let mut headers = HeaderMap::new();
         let key = self.idempotency_key.map(|key| (IDEMPOTENCY_KEY.to_owned(), key));
         for (name, value) in self.headers.into_iter().chain(key) {
             let name = HeaderName::try_from(name).map_err(|_| InvalidTicket::Header)?;
             headers.append(name, HeaderValue::try_from(value).map_err(|_| InvalidTicket::Header)?);
         }
+        credential.apply(&mut headers, &mut url);
         let mut request = Request::new(self.method, url);
         *request.headers_mut() = headers;
         *request.body_mut() = match self.body {
@@ -182,7 +184,6 @@ impl Deferred {
             }
             None => None,
         };
-        credential.apply(&mut request);
         Ok(request)
     }
 

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::HeaderValue;
 use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
 use reqwest::{Body, Request, Url};
 use serde_json::value::RawValue;
 
 use super::credential::Credential;
-use crate::credentials::{identifies_caller, is_harmless_header, keep_query, set_query, strip_url};
+use crate::credentials::{identifies_caller, is_harmless, keep_query, set_query, strip_url};
 
 /// Maps a request body; `None` where it is not one that the deployment can take.
 pub(crate) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
@@ -114,34 +114,40 @@ impl Rewrite {
         let mapped = self.mapped_body(request.body())?;
         to.set_query(request.url().query());
         self.rewrite_query(&mut to);
+        let mut headers = self.headers(request.headers());
+        if mapped.is_some() {
+            for stale in OF_THE_BODY {
+                headers.remove(stale);
+            }
+        }
+        // A function of the user's may panic; until then the request is as it was.
+        self.credential.apply(&mut headers, &mut to);
         if self.crosses_origin {
             // Made anew, so that nothing goes along that a request can carry unseen.
             let mut fresh = Request::new(request.method().clone(), to);
             *fresh.body_mut() = request.body_mut().take();
             *fresh.timeout_mut() = request.timeout().copied();
             *fresh.version_mut() = request.version();
-            *fresh.headers_mut() = std::mem::take(request.headers_mut());
             *request = fresh;
         } else {
             *request.url_mut() = to;
         }
-        let left_behind: Vec<HeaderName> = request
-            .headers()
-            .iter()
-            .filter(|(name, value)| !self.takes_header(name, value))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in left_behind {
-            request.headers_mut().remove(name);
-        }
+        *request.headers_mut() = headers;
         if let Some(body) = mapped {
             *request.body_mut() = Some(body.into());
-            for stale in OF_THE_BODY {
-                request.headers_mut().remove(stale);
+        }
+        Ok(())
+    }
+
+    /// Those that go along.
+    fn headers(&self, of_request: &HeaderMap) -> HeaderMap {
+        let mut headers = of_request.clone();
+        for (name, value) in of_request {
+            if !self.takes_header(name, value) {
+                headers.remove(name);
             }
         }
-        self.credential.apply(request);
-        Ok(())
+        headers
     }
 
     fn takes_header(&self, name: &HeaderName, value: &HeaderValue) -> bool {
@@ -152,14 +158,14 @@ impl Rewrite {
             return true;
         }
         if self.crosses_origin {
-            return is_harmless_header(name) && !value.is_sensitive();
+            return is_harmless(name, value);
         }
         !identifies_caller(name, value)
     }
 
     fn rewrite_query(&self, url: &mut Url) {
         strip_url(url, |name| self.forward_query.iter().any(|kept| kept == name));
-        keep_query(url, |name| !self.remove_query.iter().any(|removed| removed == name));
+        keep_query(url, |name, _| !self.remove_query.iter().any(|removed| removed == name));
         for (name, value) in &self.set_query {
             set_query(url, name, value);
         }

@@ -18,6 +18,7 @@ use super::target::{Target, checked_url};
 use super::transport;
 use crate::credentials::strip_url;
 use crate::ownership::Guard;
+use crate::policy::written;
 
 /// The settings, before they are checked.
 #[derive(Default, Clone)]
@@ -44,7 +45,8 @@ impl RouteSettings {
         let primary = self.primary.as_ref().ok_or_else(|| fault(PRIMARY, RouteProblem::NoPrimary))?;
         let primary = checked_url(primary).ok_or_else(|| fault(PRIMARY, RouteProblem::Url))?;
         if self.reserve.is_some_and(|reserve| reserve >= budget) {
-            return Err(fault(PRIMARY, RouteProblem::Reserve));
+            let value = self.reserve.map(|reserve| format!("{} of {}", written(reserve), written(budget)));
+            return Err(RouteError { value, ..fault(PRIMARY, RouteProblem::Reserve) });
         }
         let weighted = self.deployments.iter().filter(|deployment| deployment.weight.is_some()).count();
         if let Some(without) = self.deployments.iter().find(|deployment| deployment.weight.is_none())
@@ -134,11 +136,13 @@ impl Routes {
 
     /// The part of a call's budget that is kept for the `next` target: twice the time that it usually takes, so that the
     /// answer after the last wait may take the other half, and at least a tenth. Half of the budget for a target that has
-    /// not answered yet.
+    /// not answered yet, or takes longer than the budget anyway.
     pub(crate) fn reserve(&self, budget: Duration, next: Option<usize>) -> Duration {
         let usual = || match self.recent(next).usual_time() {
-            Some(time) => time.saturating_mul(2).max(budget.checked_div(10).unwrap_or_default()),
-            None => budget.checked_div(2).unwrap_or_default(),
+            Some(time) if time < budget => {
+                time.saturating_mul(2).max(budget.checked_div(10).unwrap_or_default())
+            }
+            _ => budget.checked_div(2).unwrap_or_default(),
         };
         self.reserve.unwrap_or_else(usual).min(budget)
     }

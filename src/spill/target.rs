@@ -24,6 +24,8 @@ pub(crate) struct Target {
     pub(crate) policy: Option<AdmissionPolicy>,
     pub(crate) profile: Profile,
     scope: ScopeKey,
+    /// Whether the user named the scope.
+    has_scope: bool,
     /// Whether the scope is counted per label of the request, which passes unchanged.
     follows_label: bool,
     /// The client that it is reached with, if not through the primary's own stack.
@@ -41,11 +43,15 @@ impl Target {
         !self.has_client && !other.has_client && self.rewrite.leads_where(&other.rewrite)
     }
 
-    /// The scope of a call that is counted under `label` at the primary.
-    pub(crate) fn scope(&self, label: Option<&str>) -> ScopeKey {
-        match label.filter(|_| self.follows_label) {
+    /// The scope of a call that is counted under `label` at the primary, by a `client` whose scopes are its own, if it is one.
+    pub(crate) fn scope(&self, label: Option<&str>, client: Option<u64>) -> ScopeKey {
+        let scope = match label.filter(|_| self.follows_label) {
             Some(label) => self.scope.clone().label(label),
             None => self.scope.clone(),
+        };
+        match client.filter(|_| self.client.is_none() && !self.has_scope) {
+            Some(client) => scope.of_client(client),
+            None => scope,
         }
     }
 }
@@ -104,6 +110,7 @@ impl Deployment {
             policy: self.policy,
             profile,
             scope,
+            has_scope: self.scope.is_some(),
             follows_label,
             client,
             any_arrived: AtomicBool::new(false),
