@@ -14,7 +14,7 @@ use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
 use crate::pace::{Cost, TokenEstimate};
-use crate::reading::{Hint, Reading};
+use crate::reading::{Hint, HintKind, Reading, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
@@ -122,9 +122,13 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
 /// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its deadline.
 /// Returns the right to return to the front of the queue.
 pub(super) fn refused(permit: Permit, reading: &Reading, planned: Duration, at: Instant) -> Option<Place> {
-    if reading.terminal().is_some() {
+    let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
+    match reading.terminal() {
+        // A directive is about the one request; the moment beside it is everybody's.
+        Some(Terminal::ServerDirective) if explicit => {}
         // An empty account says nothing of the others' pace, nor does a request that is too large.
-        return None;
+        Some(_) => return None,
+        None => {}
     }
     let advice = reading.hint().map(Hint::wait);
     Some(permit.refused_with(advice, reading.exhausted(), planned, reading.limits(), at))
