@@ -232,7 +232,11 @@ impl Walk<'_> {
             Json::Object(members) => {
                 // Of several limits those that are spent count.
                 let left = members.get("remaining").and_then(|left| member::left(&Json::read(left.get())?));
-                let around = Around { unspent: left.is_some_and(|left| !left.is_zero_or_less()), ..around };
+                let around = Around {
+                    unspent: left.is_some_and(|left| !left.is_zero_or_less()),
+                    limits: around.limits || left.is_some() && members.contains_key("limit"),
+                    ..around
+                };
                 for (key, value) in members {
                     if let Some(value) = Json::read(value.get()) {
                         self.member(key, &value, path, around);

@@ -93,9 +93,8 @@ fn word(text: &[u8]) -> Word {
         b"left" | b"available" => Word::Left,
         b"overage" => Word::Overage,
         b"items" | b"results" | b"pages" | b"records" | b"rows" | b"entries" | b"objects" | b"days"
-        | b"storage" | b"space" | b"password" | b"connection" | b"cache" | b"session" | b"sessions" | b"trial" | b"login" => {
-            Word::Elsewhere
-        }
+        | b"storage" | b"space" | b"password" | b"connection" | b"cache" | b"session" | b"sessions"
+        | b"trial" | b"login" => Word::Elsewhere,
         b"after" | b"in" => Word::After,
         b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" => Word::Instant,
         b"ms" | b"millis" | b"milliseconds" => Word::Time(TimeUnit::Milliseconds),
@@ -244,7 +243,9 @@ fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
         match word {
             Word::Strong(Part::Remaining) if is_time(at) => return None,
             // How often, and not when: `x-ratelimit-reset-count`.
-            Word::Strong(Part::Reset) if words.get(at.saturating_add(1)).is_some_and(|(text, _)| *text == b"count") => {
+            Word::Strong(Part::Reset)
+                if words.get(at.saturating_add(1)).is_some_and(|(text, _)| *text == b"count") =>
+            {
                 return None;
             }
             Word::Strong(part @ (Part::Remaining | Part::Reset)) => return Some((at, *part)),

@@ -123,7 +123,10 @@ impl<'h> Windows<'h> {
     pub(super) fn pair(&mut self, clock: &Clock<'_>) {
         // A reset whose window nobody names is one of those that are named.
         let longest = self.0.iter().filter_map(|window| window.window).max();
-        self.0.iter_mut().filter(|window| window.window.is_none() && !window.unit_named).for_each(|window| window.longest = longest);
+        self.0
+            .iter_mut()
+            .filter(|window| window.window.is_none() && !window.unit_named)
+            .for_each(|window| window.longest = longest);
         if self.0.iter().all(|window| window.place == 0) {
             return;
         }

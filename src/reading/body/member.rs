@@ -6,7 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
 use super::super::names::may_be_limit;
-use super::super::value::{Advice, Count, Stated, TimeUnit, count, json_number, number, scan_prose, timespan};
+use super::super::value::{
+    Advice, Count, Stated, TimeUnit, count, json_number, number, scan_prose, timespan,
+};
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;

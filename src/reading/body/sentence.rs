@@ -62,7 +62,9 @@ fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
         "unlock" | "unlocks" => Behind::Preposition,
         "available" if is_awaited(said) => Behind::NotFor,
         "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
-        "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => Behind::ForOrUntil,
+        "limited" | "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => {
+            Behind::ForOrUntil
+        }
         _ => return None,
     };
     match behind {
@@ -75,7 +77,8 @@ fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
 /// Whether the words are those of a wait that is over, of another one, or of the most there is.
 fn is_another_wait(said: &Said<'_>) -> bool {
     let others = [
-        "max", "maximum", "average", "typical", "had", "lock", "queue", "default", "initial", "total",
+        "max", "maximum", "average", "typical", "had", "having", "lock", "queue", "default", "initial",
+        "total",
     ];
     said.iter().rev().take(2).any(|word| others.contains(word))
 }
@@ -165,8 +168,8 @@ fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<State
         let bare =
             text.trim_start_matches([' ', ':', '=', '~', '"', '\'', '`', '*', '(', '[', '_', '-', '\t']);
         let between = text.get(..text.len().saturating_sub(bare.len())).unwrap_or_default();
-        // A dash begins another sentence.
-        if between.contains(" - ") {
+        // A dash begins another sentence, or a number below 0.
+        if between.contains(" -") {
             return None;
         }
         // What a colon or an equals sign introduces is the value.
@@ -176,8 +179,10 @@ fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<State
         if behind == Behind::Preposition
             && !refused
             && let Some((at, _)) = scan_instant(text.as_bytes(), clock)
+            && let at = Stated::at(at)
+            && (preposition || !clock.wait(at).is_zero())
         {
-            return Some(Stated::at(at));
+            return Some(at);
         }
         if preposition && let Some(time) = time(text, within, clock) {
             return Some(time);
@@ -186,7 +191,9 @@ fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<State
         match word {
             "no" | "not" if behind == Behind::Preposition && !preposition => refused = true,
             "before" | "sooner" | "earlier" if refused => preposition = true,
-            "for" | "until" | "till" if behind != Behind::NotFor => (preposition, within) = (true, word == "for"),
+            "for" | "until" | "till" if behind != Behind::NotFor => {
+                (preposition, within) = (true, word == "for")
+            }
             "from" if behind == Behind::NotFor => preposition = true,
             "in" | "after" | "at" | "on" if behind != Behind::ForOrUntil && (preposition || !refused) => {
                 (preposition, within) = (true, word == "in");
