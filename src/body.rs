@@ -25,7 +25,7 @@ pub(crate) struct Peeked {
     head: http::response::Parts,
     url: Url,
     frames: Frames,
-    /// How many bytes the frames hold.
+    /// How many bytes the frames hold, each at least one.
     held: usize,
     /// What has not been read; `None` once nothing more comes.
     rest: Option<Body>,
@@ -64,7 +64,8 @@ impl Peeked {
             }
             if let Some(frame) = frame {
                 let frame = frame.map_err(AnyError::from);
-                self.held = self.held.saturating_add(data(&frame).map_or(0, Bytes::len));
+                // Frames with nothing in them count as well: a server may send no others.
+                self.held = self.held.saturating_add(data(&frame).map_or(1, |data| data.len().max(1)));
                 self.frames.push_back(frame);
             }
         }

@@ -235,3 +235,28 @@ async fn a_fleet_learns_of_a_refusal_whose_body_stalls() {
     assert_eq!(there.get(URL).send().await.unwrap().status(), 200);
     assert!(origin.times(start)[1] >= ms(5000), "{:?}", origin.times(start));
 }
+
+/// A directive is about the one request, the moment beside it everybody's, however the body comes.
+#[tokio::test(start_paused = true)]
+async fn a_directive_not_to_repeat_keeps_its_moment_for_all() {
+    for pieces in [vec![], vec![data("{}")], vec![Piece::Pause(ms(200)), data("{}")], vec![Piece::Hang]] {
+        let head = Answer::status(429).header("retry-after", "5").header("x-should-retry", "false");
+        let origin = Origin::in_order([head.body(Frames::body(pieces))]);
+        let client = origin.behind(exact().build().unwrap());
+        let start = Instant::now();
+        let (spill, took) = spill(&client, ms(30_000)).await;
+        assert_eq!(
+            (spill.reason(), took, spill.advised_wait()),
+            (Reason::ServerDirective, ms(0), Some(ms(5000)))
+        );
+        assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
+        assert!(origin.times(start)[1] >= ms(5000), "{:?}", origin.times(start));
+    }
+    // Without a moment it says nothing to others.
+    let origin = Origin::in_order([Answer::status(429).header("x-should-retry", "false")]);
+    let client = origin.behind(exact().build().unwrap());
+    let start = Instant::now();
+    spill(&client, ms(30_000)).await;
+    assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
+    assert_eq!(start.elapsed(), ms(0));
+}

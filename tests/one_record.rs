@@ -370,3 +370,16 @@ async fn a_server_that_does_not_answer_in_time_is_told_apart_and_no_text_quotes_
     assert_eq!((spill.reason(), spill.status().unwrap().as_u16()), (Reason::NoResponse, 429));
     assert!(!spill.to_string().contains("429"), "{spill}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_on_a_later_leg_leaves_the_earlier_ones_in_its_report() {
+    let origin = hosts(vec![refused(9000)], vec![Answer::ok().after(ms(9000))]);
+    let (report, client) = (CallReport::new(), origin.behind(routed(&origin).build().unwrap()));
+    let call = client.get(URL).with_extension(report.clone()).with_extension(LatencyBudget::new(ms(2000)));
+    assert!(tokio::time::timeout(ms(100), call.send()).await.is_err());
+    let legs: Vec<_> = report.legs().iter().map(|leg| (leg.deployment().to_owned(), leg.reason())).collect();
+    assert_eq!(legs, [("primary".to_owned(), Some(Reason::BudgetExceeded))]);
+    assert_eq!(report.attempts(), 2);
+    assert_eq!(report.last_response().unwrap().status(), 429);
+    assert_eq!(report.decision(), Some(Decision::SpillOver(Reason::BudgetExceeded)));
+}

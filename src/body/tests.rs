@@ -200,3 +200,27 @@ async fn a_body_that_holds_gives_every_frame_on_and_says_of_itself_what_it_said_
         assert_eq!(has_trailers, with_trailers, "{expected}");
     }
 }
+
+/// A server may send nothing but frames with nothing in them, as fast as they are asked for.
+#[tokio::test]
+async fn a_body_of_empty_frames_is_read_up_to_the_bound() {
+    struct Empty(Arc<Mutex<usize>>);
+    impl http_body::Body for Empty {
+        type Data = Bytes;
+        type Error = Infallible;
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let mut given = self.0.lock().unwrap();
+            *given += 1;
+            assert!(*given <= 1_000, "without an end");
+            Poll::Ready(Some(Ok(Frame::data(Bytes::new()))))
+        }
+    }
+    let given = Arc::new(Mutex::new(0));
+    let mut peeked = Peeked::unread(response(Body::wrap(Empty(Arc::clone(&given)))));
+    peeked.read(100, far()).await;
+    assert!(peeked.is_read(100));
+    assert_eq!(*given.lock().unwrap(), 100);
+}

@@ -13,7 +13,7 @@ use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
 use crate::pace::{Cost, Planned, TokenEstimate};
-use crate::reading::{Hint, Reading};
+use crate::reading::{Hint, HintKind, Reading, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
@@ -117,9 +117,13 @@ pub(super) fn refused(
     deadline: Instant,
     at: Instant,
 ) -> Option<Place> {
-    if reading.terminal().is_some() {
+    let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
+    match reading.terminal() {
+        // A directive is about the one request; the moment beside it is everybody's.
+        Some(Terminal::ServerDirective) if explicit => {}
         // An empty account says nothing of the others' pace, nor does a request that is too large.
-        return None;
+        Some(_) => return None,
+        None => {}
     }
     let advice = reading.hint().map(Hint::wait);
     let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));

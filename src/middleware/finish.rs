@@ -216,7 +216,6 @@ impl LogicalCall<'_> {
         observe::close(&self.span, self.attempts, &Decision::SpillOver(reason));
         self.run.gave_up();
         let legs = self.finished_legs();
-        self.report.went(legs.clone());
         let here = self.position();
         let (last, whole, is_about_last) = match self.earlier.take() {
             Some(earlier) => (Some(earlier.response), earlier.whole, earlier.belongs_to == here),

@@ -179,8 +179,6 @@ impl LogicalCall<'_> {
     pub(super) fn end_legs(&mut self, turn: Turn<'_>) {
         if self.legs.as_ref().is_some_and(|legs| !legs.done.is_empty()) {
             self.end_leg(None, turn, clock::now());
-            let legs = self.finished_legs();
-            self.report.went(legs);
         }
     }
 
@@ -242,6 +240,8 @@ impl LogicalCall<'_> {
         }
         (legs.probe, legs.trial) = (None, None);
         legs.done.push(report);
+        // At once: a caller who drops the call on a later leg still has the earlier ones.
+        self.report.went(legs.done.clone());
     }
 
     fn begin_leg(&mut self, next: usize, reason: Reason, request: Option<&Request>, now: Instant) {

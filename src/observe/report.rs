@@ -205,9 +205,7 @@ impl CallReport {
     }
 
     pub(crate) fn went(&self, legs: Vec<LegReport>) {
-        if !legs.is_empty() {
-            self.lock().legs = legs;
-        }
+        self.lock().legs = legs;
     }
 
     pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {

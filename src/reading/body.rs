@@ -105,7 +105,7 @@ impl Body {
             match Json::read(text) {
                 Some(root) => walk.root(&root, &Path::default()),
                 None if text.starts_with('<') => xml::elements(text, |name, text| {
-                    walk.member(name, &Json::String(text.into()), &Path::default(), false, 0);
+                    walk.member(name, &Json::String(text.into()), &Path::default(), Around::default());
                 }),
                 None => walk.plain_text(text),
             }
@@ -148,6 +148,22 @@ impl Path {
     }
 }
 
+/// What surrounds a member.
+#[derive(Debug, Clone, Copy, Default)]
+struct Around {
+    /// Whether it is below a name that names a limit.
+    limits: bool,
+    /// Whether something is left of the limit that it is about.
+    unspent: bool,
+    depth: u8,
+}
+
+impl Around {
+    fn below(self) -> Self {
+        Self { depth: self.depth.saturating_add(1), ..self }
+    }
+}
+
 struct Walk<'a> {
     rules: &'a Rules,
     clock: &'a Clock<'a>,
@@ -172,14 +188,14 @@ struct Cost {
 impl Walk<'_> {
     fn root(&mut self, root: &Json<'_>, path: &Path) {
         match root {
-            Json::Object(_) => self.child(root, path, false, 0),
+            Json::Object(_) => self.child(root, path, Around::default()),
             // Google wraps the error in a list of one, Salesforce lists its errors.
             Json::Array(list) => list
                 .iter()
                 .take(MAX_ELEMENTS)
                 .filter_map(|element| Json::read(element.get()))
                 .filter(|element| matches!(element, Json::Object(_)))
-                .for_each(|element| self.child(&element, path, false, 0)),
+                .for_each(|element| self.child(&element, path, Around::default())),
             Json::String(text) => self.message(text, path),
             Json::Number(_) | Json::Other => {}
         }
@@ -207,16 +223,23 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a value below a key; `limits` if it is below one that names a limit.
-    fn child(&mut self, value: &Json<'_>, path: &Path, limits: bool, depth: u8) {
-        if depth >= MAX_DEPTH {
+    /// Reads a value below a key.
+    fn child(&mut self, value: &Json<'_>, path: &Path, around: Around) {
+        if around.depth >= MAX_DEPTH {
             return;
         }
         match value {
             Json::Object(members) => {
+                // Of several limits those that are spent count.
+                let left = members.get("remaining").and_then(|left| member::left(&Json::read(left.get())?));
+                let around = Around {
+                    unspent: left.is_some_and(|left| !left.is_zero_or_less()),
+                    limits: around.limits || left.is_some() && members.contains_key("limit"),
+                    ..around
+                };
                 for (key, value) in members {
                     if let Some(value) = Json::read(value.get()) {
-                        self.member(key, &value, path, limits, depth);
+                        self.member(key, &value, path, around);
                     }
                 }
             }
@@ -225,7 +248,7 @@ impl Walk<'_> {
                 for element in list.iter().take(MAX_ELEMENTS).filter_map(|element| Json::read(element.get()))
                 {
                     match element {
-                        Json::Object(_) => self.child(&element, &path, limits, depth.saturating_add(1)),
+                        Json::Object(_) => self.child(&element, &path, around.below()),
                         Json::String(text) => self.message(&text, &path),
                         _ => {}
                     }
@@ -235,11 +258,11 @@ impl Walk<'_> {
         }
     }
 
-    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, limits: bool, depth: u8) {
+    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, around: Around) {
         let spaced = words::spaced(key);
         let words: ArrayVec<&str, 16> = spaced.split('-').take(16).collect();
         let path = parent.key(key);
-        if self.wait_member(&words, value, &path, limits) || self.cost_member(&words, value) {
+        if self.wait_member(&words, value, &path, around) || self.cost_member(&words, value) {
             return;
         }
         match (words.as_slice(), value) {
@@ -248,7 +271,7 @@ impl Walk<'_> {
             (["violated", "policies"], _) => self.violated_policies(value),
             (_, Json::Object(_) | Json::Array(_)) => {
                 let limits = words.last().is_some_and(|last| matches!(*last, "limit" | "limits"));
-                self.child(value, &path, limits, depth.saturating_add(1));
+                self.child(value, &path, Around { limits, ..around.below() });
             }
             (words, Json::String(text)) => {
                 if words::holds_code(words) {

@@ -249,7 +249,9 @@ impl Refusal<'_> {
         let windows = [self.fields.violated_window, summary.window, self.fields.policies.longest_window()];
         let window = windows.into_iter().flatten().max()?;
         let is_delay = matches!(Stated::bare(number, TimeUnit::Seconds), Stated::Delay(_));
-        let absurd = number >= window.saturating_mul(100) && number <= window.saturating_mul(1_000);
+        let absurd = number >= window.saturating_mul(100)
+            && number <= window.saturating_mul(1_000)
+            && !is_round(number.as_secs());
         (is_delay && absurd).then(|| self.clock.advice(Stated::bare(number, TimeUnit::Milliseconds)))
     }
 
@@ -267,6 +269,13 @@ impl Refusal<'_> {
         let fits = !reset.wait.is_zero() && millis <= reset.wait.saturating_add(second);
         (too_long && fits).then_some(Advice { wait: millis, at: None })
     }
+}
+
+/// Whether a number of seconds is one that people set: some minutes, some hours. Milliseconds that count down hardly ever
+/// come to one of these, and round ones are whole thousands.
+const fn is_round(seconds: u64) -> bool {
+    let hours = seconds.is_multiple_of(3_600) && !seconds.is_multiple_of(1_000);
+    hours || matches!(seconds, 60 | 120 | 180 | 300 | 600 | 900 | 1_200 | 1_800 | 2_700)
 }
 
 /// Whether two waits are the same but for rounding.

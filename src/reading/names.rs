@@ -86,14 +86,15 @@ fn word(text: &[u8]) -> Word {
         b"reset" | b"resets" => Word::Strong(Part::Reset),
         b"status" => Word::Strong(Part::Status),
         b"utilization" => Word::Strong(Part::Utilization),
-        b"renewalperiod" | b"interval" => Word::Strong(Part::Window),
+        b"renewalperiod" | b"interval" | b"window" | b"period" => Word::Strong(Part::Window),
         b"next" => Word::Strong(Part::ResetAgain),
         b"rate" => Word::Rate,
         b"max" | b"total" => Word::Max,
         b"left" | b"available" => Word::Left,
         b"overage" => Word::Overage,
         b"items" | b"results" | b"pages" | b"records" | b"rows" | b"entries" | b"objects" | b"days"
-        | b"storage" | b"space" => Word::Elsewhere,
+        | b"storage" | b"space" | b"password" | b"connection" | b"cache" | b"session" | b"sessions"
+        | b"trial" | b"login" => Word::Elsewhere,
         b"after" | b"in" => Word::After,
         b"time" | b"date" | b"at" | b"timestamp" | b"utc" | b"epoch" => Word::Instant,
         b"ms" | b"millis" | b"milliseconds" => Word::Time(TimeUnit::Milliseconds),
@@ -241,6 +242,12 @@ fn part_of(words: &[(&[u8], Word)], family: bool) -> Option<(usize, Part)> {
     for (at, (_, word)) in words.iter().enumerate().rev() {
         match word {
             Word::Strong(Part::Remaining) if is_time(at) => return None,
+            // How often, and not when: `x-ratelimit-reset-count`.
+            Word::Strong(Part::Reset)
+                if words.get(at.saturating_add(1)).is_some_and(|(text, _)| *text == b"count") =>
+            {
+                return None;
+            }
             Word::Strong(part @ (Part::Remaining | Part::Reset)) => return Some((at, *part)),
             // `x-quota-next`, `x-job-status`: words too common to mean anything outside the families.
             Word::Strong(part) => {

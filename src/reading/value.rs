@@ -34,6 +34,8 @@ pub enum TimeUnit {
     Minutes,
     /// Hours.
     Hours,
+    /// Days of 24 hours.
+    Days,
 }
 
 impl TimeUnit {
@@ -43,6 +45,7 @@ impl TimeUnit {
             Self::Seconds => number,
             Self::Minutes => number.saturating_mul(60),
             Self::Hours => number.saturating_mul(3_600),
+            Self::Days => number.saturating_mul(86_400),
         }
     }
 }

@@ -59,6 +59,10 @@ fn rank_of(name: &str, rules: &Rules) -> Option<(Rank, TimeUnit)> {
         _ => {
             let spellings = ["retry-after", "retryafter", "retry_after"];
             let (at, spelling) = spellings.iter().find_map(|text| Some((name.rfind(text)?, text)))?;
+            // A setting is not the wait itself.
+            if name.split(['-', '_']).any(|word| matches!(word, "max" | "min" | "default" | "no")) {
+                return None;
+            }
             match name.get(at.checked_add(spelling.len())?..)? {
                 "" | "-seconds" | "-sec" | "-s" => (Rank::Relative, TimeUnit::Seconds),
                 "-ms" | "-milliseconds" | "-millis" => (Rank::Relative, TimeUnit::Milliseconds),

@@ -121,6 +121,12 @@ impl<'h> Windows<'h> {
     /// Puts together what belongs together: several values in one field pair by their places with those of the other
     /// fields. A list of limits alone states further policies of one window (draft 06: `10, 10;w=1, 50;w=60`).
     pub(super) fn pair(&mut self, clock: &Clock<'_>) {
+        // A reset whose window nobody names is one of those that are named.
+        let longest = self.0.iter().filter_map(|window| window.window).max();
+        self.0
+            .iter_mut()
+            .filter(|window| window.window.is_none() && !window.unit_named)
+            .for_each(|window| window.longest = longest);
         if self.0.iter().all(|window| window.place == 0) {
             return;
         }

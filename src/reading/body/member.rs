@@ -6,11 +6,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
 use super::super::names::may_be_limit;
-use super::super::value::{Advice, Stated, TimeUnit, count, json_number, number, scan_prose};
+use super::super::value::{
+    Advice, Count, Stated, TimeUnit, count, json_number, number, scan_prose, timespan,
+};
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
-use super::{BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
+use super::{Around, BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// How a body states a wait, the most trustworthy way first.
@@ -28,6 +30,8 @@ pub(super) enum Rank {
     ResetMillis,
     Reset,
     Sentence,
+    /// The reset of a limit of which something is left.
+    UnspentReset,
 }
 
 /// Whether any of a name's words is one of some.
@@ -35,38 +39,52 @@ fn any(words: &[&str], of: &str) -> bool {
     of.split(' ').any(|word| words.contains(&word))
 }
 
-/// The unit that a name states, and whether it does.
-fn unit_of(words: &[&str]) -> (TimeUnit, bool) {
-    if any(words, "ms millis milliseconds millisecond msec msecs") {
-        (TimeUnit::Milliseconds, true)
-    } else if any(words, "minutes mins") {
-        (TimeUnit::Minutes, true)
-    } else if any(words, "hours hrs") {
-        (TimeUnit::Hours, true)
-    } else {
-        (TimeUnit::Seconds, any(words, "seconds second secs sec s"))
+/// The unit that a name states, and whether it states one; `None` for a unit that no service waits in.
+fn unit_of(words: &[&str]) -> Option<(TimeUnit, bool)> {
+    const NAMES: [(&str, TimeUnit); 5] = [
+        ("ms millis milliseconds millisecond msec msecs", TimeUnit::Milliseconds),
+        ("minutes mins min", TimeUnit::Minutes),
+        ("hours hrs", TimeUnit::Hours),
+        ("days", TimeUnit::Days),
+        ("seconds second secs sec s", TimeUnit::Seconds),
+    ];
+    if any(words, "us usec micros microseconds ns nanos nanoseconds weeks months") {
+        return None;
     }
+    let named = NAMES.iter().find(|(names, _)| any(words, names)).map(|(_, unit)| *unit);
+    Some((named.unwrap_or(TimeUnit::Seconds), named.is_some()))
 }
 
 /// Words that make a name one of something else: a setting, a count, a reference.
-const OTHERS: &str = "max maximum count attempts policy url uri link id token password timeout strategy factor enabled \
-    message reason header headers supported";
+const OTHERS: &str = "max maximum minimum count attempts policy url uri link id token password timeout strategy factor \
+    enabled message reason header headers supported average avg mean total default initial base last previous since ago \
+    elapsed used saved interval period window version budget subscription membership license trial";
+
+/// Whether a name is one of something else. `min` in front is the least of something, behind it a unit; `rate` belongs to a
+/// rate limit or is a rate.
+fn is_of_something_else(words: &[&str]) -> bool {
+    let is_rate = |(at, word): (usize, &&str)| {
+        *word == "rate" && words.get(at.saturating_add(1)).is_none_or(|next| !next.starts_with("limit"))
+    };
+    any(words, OTHERS) || words.first() == Some(&"min") || words.iter().enumerate().any(is_rate)
+}
 
 /// Words of waiting, those of which one has to stand beside them, and those that may not. `.` is a word by itself, `unit` any
 /// unit of time, `when` any preposition or moment.
-const WAITING: [(&str, &str, &str); 13] = [
-    ("retry", "when unit wait backoff", "limit times number"),
-    ("wait", ". when unit", ""),
+const WAITING: [(&str, &str, &str); 14] = [
+    ("retry", "when unit wait backoff before", "limit times number"),
+    ("wait", ". when unit suggested recommended", ""),
     ("backoff", ". when unit delay", "limit base"),
     ("off", "back", ""),
     ("throttle", "when unit", ""),
-    ("throttled", "when unit", ""),
+    ("throttled", "when unit", "requests"),
     ("cooldown", ". when unit", ""),
+    ("cool", "down", ""),
     ("penalty", ". when unit", ""),
     ("estimated", "time", "processing cost tokens"),
     ("next", "access request call try attempt retry allowed available before", ""),
     ("available", "in at after", ""),
-    ("blocked banned suspended locked", "unit until for duration", ""),
+    ("blocked banned suspended locked block ban lockout suspension", "unit until for duration expires", "by"),
     ("again", "when", ""),
 ];
 
@@ -84,20 +102,22 @@ fn says_wait(words: &[&str], timed: bool) -> bool {
 }
 
 /// What a member states by the words of its name: how, in which unit, and whether it is a reset.
-fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
-    let (unit, timed) = unit_of(words);
-    if any(words, OTHERS) {
+fn meaning(words: &[&str], around: Around) -> Option<(Rank, TimeUnit, HintKind)> {
+    if is_of_something_else(words) {
         return None;
     }
+    let (unit, timed) = unit_of(words)?;
     let in_millis = unit == TimeUnit::Milliseconds;
     if any(words, "reset resets refresh refreshes renew renews renewal replenish refill") {
         let says_when = timed
             || any(words, "in at after time timestamp date unix epoch utc to on until delay")
-            || limits && words.len() == 1
-            || words.ends_with(&["limit", "reset"]);
+            || around.limits && words.len() == 1
+            || words.ends_with(&["limit", "reset"])
+            || words.ends_with(&["quota", "reset"]);
         let rank = match words {
             ["quota", "reset", "delay"] => Rank::QuotaResetDelay,
             ["quota", "reset", "timestamp"] | ["quota", "reset", "time", "stamp"] => Rank::QuotaResetInstant,
+            _ if around.unspent => Rank::UnspentReset,
             _ if in_millis => Rank::ResetMillis,
             _ => Rank::Reset,
         };
@@ -111,6 +131,15 @@ fn meaning(words: &[&str], limits: bool) -> Option<(Rank, TimeUnit, HintKind)> {
     says_wait(words, timed).then_some((rank, unit, HintKind::RetryAfter))
 }
 
+/// What is left of a limit.
+pub(super) fn left(value: &Json<'_>) -> Option<Count> {
+    match value {
+        Json::Number(text) => count(text.as_bytes()),
+        Json::String(text) => count(text.as_bytes()),
+        _ => None,
+    }
+}
+
 impl Walk<'_> {
     /// Takes in a member that states a wait in itself, or what remains of a limit; whether it was one.
     pub(super) fn wait_member(
@@ -118,23 +147,19 @@ impl Walk<'_> {
         words: &[&str],
         value: &Json<'_>,
         path: &Path,
-        limits: bool,
+        around: Around,
     ) -> bool {
-        if limits && words == ["remaining"] {
-            let spent = match value {
-                Json::Number(text) => count(text.as_bytes()).is_some_and(|left| left.is_zero_or_less()),
-                Json::String(text) => count(text.as_bytes()).is_some_and(|left| left.is_zero_or_less()),
-                _ => false,
-            };
-            if spent {
+        if around.limits && words == ["remaining"] {
+            if left(value).is_some_and(Count::is_zero_or_less) {
                 self.found.units = self.found.units.with(QuotaUnit::Requests);
             }
             return true;
         }
         let named =
             self.rules.wait_member(&path.text).map(|unit| (Rank::Profile, unit, HintKind::RetryAfter));
-        let Some((rank, unit, kind)) = named.or_else(|| meaning(words, limits)) else { return false };
-        let Some(advice) = self.advice(value, unit) else { return true };
+        let Some((rank, unit, kind)) = named.or_else(|| meaning(words, around)) else { return false };
+        let is_delay = any(words, "in after for delay duration wait backoff cooldown");
+        let Some(advice) = self.advice(value, unit, is_delay) else { return true };
         // A reset beyond every bound is a mistake, a wait that long is none.
         if kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT {
             self.offer(rank, kind, advice, path);
@@ -176,13 +201,15 @@ impl Walk<'_> {
         }
     }
 
-    fn advice(&self, value: &Json<'_>, unit: TimeUnit) -> Option<Advice> {
+    /// What a value states. Only where it `is_delay` is `00:00:05` no time of day.
+    fn advice(&self, value: &Json<'_>, unit: TimeUnit, is_delay: bool) -> Option<Advice> {
         match value {
             Json::Number(text) => Some(self.clock.advice(Stated::bare(json_number(text)?, unit))),
             Json::String(text) => self.clock.read(text.as_bytes(), unit).or_else(|| {
                 let lower = text.trim().to_ascii_lowercase();
-                let (delay, rest) = scan_prose(&lower)?;
-                rest.is_empty().then(|| self.clock.advice(Stated::delay(delay)))
+                let prose = scan_prose(&lower).filter(|(_, rest)| rest.is_empty()).map(|(delay, _)| delay);
+                let delay = prose.or_else(|| timespan(lower.as_bytes()).filter(|_| is_delay))?;
+                Some(self.clock.advice(Stated::delay(delay)))
             }),
             // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one
             // out, which null means as well.

@@ -3,6 +3,8 @@
 //! One small grammar: a word of waiting, a few words that may follow it, a time expression. The same messages also state
 //! limits, windows, prices and versions, and a wrong match is worse than a miss.
 
+use arrayvec::ArrayVec;
+
 use super::super::value::{Clock, Stated, TimeUnit, Value, scan_instant, scan_number, scan_prose, timespan};
 
 /// What must stand between a word of waiting and the time.
@@ -16,21 +18,33 @@ enum Behind {
     ForOrUntil,
     /// One of a moment: `available in 5s`. What is available for so long is not awaited.
     NotFor,
+    /// What is forbidden so long: `do not retry until ..`, `cannot retry for 5s`.
+    NotBefore,
 }
 
+/// Words before a word of waiting, in the same sentence; the nearest last.
+type Said<'t> = ArrayVec<&'t str, 6>;
+
 /// The words of waiting, with those before them that belong to them.
-fn trigger(word: &str, before: &str) -> Option<Behind> {
-    Some(match word {
-        "wait" if !matches!(before, "max" | "maximum" | "average" | "typical" | "not" | "t") => {
-            Behind::Anything
-        }
-        "backoff" | "cooldown" => Behind::Anything,
+fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
+    let before = said.last().copied().unwrap_or_default();
+    let behind = match word {
+        "wait" if !is_another_wait(said) => Behind::Anything,
+        "backoff" if !matches!(before, "exponential" | "linear" | "with" | "default") => Behind::Anything,
+        "cooldown" => Behind::Anything,
         "retry" => Behind::Preposition,
-        "again" if matches!(before, "try" | "trying" | "back" | "come" | "check" | "request" | "attempt") => {
+        "again"
+            if matches!(
+                before,
+                "try" | "trying" | "back" | "come" | "check" | "request" | "requests" | "attempt"
+            ) =>
+        {
             Behind::Preposition
         }
         "off" if before == "back" => Behind::Anything,
-        "back" if before == "come" || before == "check" || before == "try" => Behind::Preposition,
+        "down" if before == "cool" => Behind::Anything,
+        "back" if matches!(before, "come" | "check" | "try" | "be") => Behind::Preposition,
+        "request" | "attempt" | "call" if before == "next" => Behind::Preposition,
         // Supabase: `you can only request this after ..`.
         "this" if before == "request" => Behind::Preposition,
         "reset" | "resets" | "resetting" | "renew" | "renews" | "renewed" | "renewal" | "refresh"
@@ -40,10 +54,49 @@ fn trigger(word: &str, before: &str) -> Option<Behind> {
         {
             Behind::Preposition
         }
-        "available" | "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
-        "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => Behind::ForOrUntil,
+        "expires" | "expire" | "ends"
+            if matches!(before, "ban" | "block" | "lockout" | "cooldown" | "penalty" | "suspension") =>
+        {
+            Behind::Preposition
+        }
+        "unlock" | "unlocks" => Behind::Preposition,
+        "available" if is_awaited(said) => Behind::NotFor,
+        "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
+        "limited" | "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => {
+            Behind::ForOrUntil
+        }
         _ => return None,
-    })
+    };
+    match behind {
+        Behind::Preposition if is_negated(said) => Some(Behind::NotBefore),
+        Behind::Anything if is_negated(said) => None,
+        behind => Some(behind),
+    }
+}
+
+/// Whether the words are those of a wait that is over, of another one, or of the most there is.
+fn is_another_wait(said: &Said<'_>) -> bool {
+    let others = [
+        "max", "maximum", "average", "typical", "had", "having", "lock", "queue", "default", "initial",
+        "total",
+    ];
+    said.iter().rev().take(2).any(|word| others.contains(word))
+}
+
+/// Whether what is waited for is said not to be done: `do not retry`. A new clause ends that.
+fn is_negated(said: &Said<'_>) -> bool {
+    let clause = ["please", "and", "but", "so", "then", "or"];
+    let clause = said.iter().rev().take(3).take_while(|word| !clause.contains(word));
+    clause.into_iter().any(|word| matches!(*word, "not" | "t" | "never" | "cannot" | "no"))
+}
+
+/// Whether what is available some time is what a caller waits for, and no feature, offer or count.
+fn is_awaited(said: &Said<'_>) -> bool {
+    const AWAITED: &str = "access api capacity call calls credits expected it limit more next quota request requests \
+        resource resources retry server service slot slots system tokens usage we";
+    let counted = said.iter().any(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    let awaited = said.is_empty() || said.iter().any(|word| AWAITED.split(' ').any(|known| known == *word));
+    awaited && (!counted || said.contains(&"more"))
 }
 
 /// Words whose renewal or reset is no limit's.
@@ -62,32 +115,42 @@ fn is_of_something_else(word: &str) -> bool {
             | "cache"
             | "connection"
             | "page"
+            | "last"
+            | "previous"
+            | "was"
+            | "were"
     )
 }
 
 /// The words that may stand between a word of waiting and the time.
 const FILLERS: &str = "\
-    about again another approximately approx around at be call calls it is least minimum please request \
-    requests roughly the this time timestamp waiting will your delay seconds secs sec s";
+    about again allowed another approximately approx around at be call calls it is least minimum please request \
+    requests roughly than the this time timestamp waiting will your delay seconds secs sec s";
 
 /// The most such words.
 const MAX_FILLERS: usize = 6;
 
 /// The wait that a message in lower case states first.
 pub(super) fn stated(text: &str, clock: &Clock<'_>) -> Option<Stated> {
-    let mut before = "";
+    let mut said = Said::new();
     let mut rest = text;
     loop {
         let start = rest.find(|letter: char| letter.is_ascii_alphanumeric())?;
         let at_word = rest.get(start..)?;
         let (word, tail) = split_word(at_word);
-        if let Some(behind) = trigger(word, before)
+        if let Some(behind) = trigger(word, &said)
             && let Some(stated) = behind_trigger(tail, behind, clock)
         {
             return Some(stated);
         }
+        if said.is_full() {
+            said.remove(0);
+        }
+        said.push(word);
         // A word before a full stop belongs to another sentence.
-        before = if tail.starts_with(['.', ';', '!', '?']) { "" } else { word };
+        if tail.starts_with(['.', ';', '!', '?', '\n']) {
+            said.clear();
+        }
         rest = tail;
     }
 }
@@ -99,26 +162,41 @@ fn split_word(text: &str) -> (&str, &str) {
 
 fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<Stated> {
     let mut text = text;
-    let (mut preposition, mut within) = (behind == Behind::Anything, false);
+    let anything = behind == Behind::Anything;
+    let (mut preposition, mut within, mut refused) = (anything, anything, behind == Behind::NotBefore);
     for _ in 0..=MAX_FILLERS {
         let bare =
             text.trim_start_matches([' ', ':', '=', '~', '"', '\'', '`', '*', '(', '[', '_', '-', '\t']);
+        let between = text.get(..text.len().saturating_sub(bare.len())).unwrap_or_default();
+        // A dash begins another sentence, or a number below 0.
+        if between.contains(" -") {
+            return None;
+        }
         // What a colon or an equals sign introduces is the value.
-        let sign = text
-            .get(..text.len().saturating_sub(bare.len()))
-            .is_some_and(|between| between.contains([':', '=']));
-        preposition |= sign && behind != Behind::ForOrUntil;
+        let sign = between.contains([':', '=']);
+        preposition |= sign && behind != Behind::ForOrUntil && !refused;
         text = bare;
+        if behind == Behind::Preposition
+            && !refused
+            && let Some((at, _)) = scan_instant(text.as_bytes(), clock)
+            && let at = Stated::at(at)
+            && (preposition || !clock.wait(at).is_zero())
+        {
+            return Some(at);
+        }
         if preposition && let Some(time) = time(text, within, clock) {
             return Some(time);
         }
         let (word, tail) = split_word(text);
         match word {
-            "for" | "until" | "till" if behind != Behind::NotFor => preposition = true,
+            "no" | "not" if behind == Behind::Preposition && !preposition => refused = true,
+            "before" | "sooner" | "earlier" if refused => preposition = true,
+            "for" | "until" | "till" if behind != Behind::NotFor => {
+                (preposition, within) = (true, word == "for")
+            }
             "from" if behind == Behind::NotFor => preposition = true,
-            "in" | "after" | "at" | "on" if behind != Behind::ForOrUntil => {
-                preposition = true;
-                within |= word == "in";
+            "in" | "after" | "at" | "on" if behind != Behind::ForOrUntil && (preposition || !refused) => {
+                (preposition, within) = (true, word == "in");
             }
             _ if FILLERS.split(' ').any(|filler| filler == word) => {}
             _ => return None,
@@ -154,26 +232,19 @@ fn time(text: &str, within: bool, clock: &Clock<'_>) -> Option<Stated> {
     }
 }
 
-/// Whether what follows a duration leaves it a wait: not `30 seconds ago`, `24 hour window`, `an hour or so`.
+/// Whether what follows a duration leaves it a wait: not `30 seconds ago`, `24 hour window`, `an hour or so`, `5s - 10s`.
 fn is_a_wait(rest: &str) -> bool {
+    let trimmed = rest.trim_start();
+    let second = ["-", "\u{2013}", "to ", "or "].iter().find_map(|between| trimmed.strip_prefix(between));
+    if second.is_some_and(|second| second.trim_start().starts_with(|letter: char| letter.is_ascii_digit())) {
+        return false;
+    }
+    const OTHERS: &str = "ago window windows period periods interval intervals limit limits exceeded timeout times per of \
+        applied boundaries tokens rows between each every";
     let rest = rest.trim_start_matches([' ', '-']);
-    let other = [
-        "ago",
-        "window",
-        "windows",
-        "period",
-        "periods",
-        "interval",
-        "intervals",
-        "limit",
-        "limits",
-        "exceeded",
-        "timeout",
-        "times",
-        "per",
-    ];
+    let word = split_word(rest).0;
     !rest.starts_with('/')
         && !rest.starts_with("or so")
         && !rest.starts_with("or two")
-        && !other.contains(&split_word(rest).0)
+        && !OTHERS.split(' ').any(|other| other == word)
 }

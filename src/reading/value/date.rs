@@ -61,6 +61,12 @@ pub(in crate::reading) fn scan_instant<'t>(
         // asctime has the year at its end, and is in UTC.
         None => {
             rest.skip(b" ");
+            // `date` of Unix names the zone before it.
+            let before = rest.0;
+            if !is_utc(rest.letters()) {
+                rest.0 = before;
+            }
+            rest.skip(b" ");
             rest.digits(4, 4)?
         }
     };
@@ -83,6 +89,10 @@ pub(in crate::reading) fn scan_instant<'t>(
     let seconds = seconds.checked_add(i64::from(leap))?.checked_sub(i64::from(zone))?;
     let since_epoch = Duration::from_secs(u64::try_from(seconds.max(0)).ok()?);
     Some((since_epoch.saturating_add(time.fraction), rest.0))
+}
+
+fn is_utc(zone: &[u8]) -> bool {
+    ["gmt", "utc", "ut", "z"].iter().any(|utc| zone.eq_ignore_ascii_case(utc.as_bytes()))
 }
 
 struct Date {
@@ -138,6 +148,17 @@ impl<'t> Cursor<'t> {
         i8::try_from(named(self.letters(), MONTHS)?).ok()?.checked_add(1)
     }
 
+    /// A day of the month: `1`, `01`, `1st`.
+    fn day(&mut self) -> Option<u32> {
+        let day = self.digits(1, 2)?;
+        if let [a, b, rest @ ..] = self.0
+            && [b"st", b"nd", b"rd", b"th"].iter().any(|end| end.eq_ignore_ascii_case(&[*a, *b]))
+        {
+            self.0 = rest;
+        }
+        Some(day)
+    }
+
     fn date(&mut self, clock: &Clock<'_>) -> Option<Date> {
         let start = self.0;
         if is_weekday(self.letters()) {
@@ -158,7 +179,7 @@ impl<'t> Cursor<'t> {
                 Some(Date { year: Some(year), month, day: self.digits(2, 2)?, numeric: true })
             }
             [b'0'..=b'9', ..] => {
-                let day = self.digits(1, 2)?;
+                let day = self.day()?;
                 let hyphens = self.0.first() == Some(&b'-');
                 let between: &[u8] = if hyphens { b"-" } else { b" ,." };
                 self.skip(between);
@@ -173,7 +194,7 @@ impl<'t> Cursor<'t> {
             _ => {
                 let month = self.month()?;
                 self.skip(b" .");
-                let day = self.digits(1, 2)?;
+                let day = self.day()?;
                 let after = self.0;
                 self.skip(b" ,");
                 let year = self.digits(4, 4);
@@ -229,7 +250,7 @@ impl<'t> Cursor<'t> {
         let before = self.0;
         self.skip(b" ");
         let named = self.letters();
-        let is_utc = ["gmt", "utc", "ut", "z"].iter().any(|utc| named.eq_ignore_ascii_case(utc.as_bytes()));
+        let is_utc = is_utc(named);
         if !named.is_empty() && !is_utc {
             self.0 = before;
             return Some(None);

@@ -9,8 +9,8 @@ use super::number::{number, scan_number};
 
 /// The units by all their spellings. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one byte.
 const UNITS: [(&[&[u8]], u64); 8] = [
-    (&[b"ns"], 1),
-    (&[b"us", b"\xC2\xB5s", b"\xCE\xBCs", b"\xB5s"], 1_000),
+    (&[b"ns", b"nanosecond", b"nanoseconds"], 1),
+    (&[b"us", b"usec", b"microsecond", b"microseconds", b"\xC2\xB5s", b"\xCE\xBCs", b"\xB5s"], 1_000),
     (&[b"ms", b"msec", b"msecs", b"millis", b"millisecond", b"milliseconds"], 1_000_000),
     (&[b"s", b"sec", b"secs", b"second", b"seconds"], SECOND),
     (&[b"m", b"min", b"mins", b"minute", b"minutes"], 60 * SECOND),
@@ -118,6 +118,9 @@ fn thousands(number: Duration, tail: &str) -> (Duration, &str) {
 
 /// `one minute`, `an hour`, `a day`; but neither `a few minutes` nor `a second`, which is a manner of speaking.
 fn number_word(text: &str) -> Option<(Duration, &str)> {
+    if let Some(unit) = text.strip_prefix("half an ").or_else(|| text.strip_prefix("half a ")) {
+        return Some((Duration::from_millis(500), unit));
+    }
     let (word, tail) = text.split_at(text.find(' ')?);
     if word == "a" {
         let unit = tail.trim_start();

@@ -43,7 +43,7 @@ pub(super) fn read(
             Some(ReadPart::Rejected(value.eq_ignore_ascii_case(b"rejected")))
         }
         Part::Utilization => number(value).map(|share| ReadPart::Utilized(share >= Duration::from_secs(1))),
-        Part::Window => match number(value).map(|number| Stated::bare(number, field.time)) {
+        Part::Window => match Value::read(value, clock).map(|value| value.stated(field.time)) {
             Some(Stated::Delay(window)) => Some(ReadPart::Window(window)),
             _ => None,
         },

@@ -158,9 +158,10 @@ impl Window<'_> {
         self.limit.is_some_and(|limit| !limit.is_zero_or_less())
     }
 
-    /// Whether the window is a reset alone, whose name does not say what resets.
+    /// Whether the window is a reset alone, whose name says neither what resets nor over which window.
     pub(super) const fn is_lone_reset(&self) -> bool {
-        self.remaining.is_none() && self.rejected.is_none() && self.window.is_none() && !self.unit_named
+        let named = self.window.is_some() && self.window_source.is_none() || self.unit_named;
+        self.remaining.is_none() && self.rejected.is_none() && !named
     }
 
     pub(super) fn unit(&self, rules: &Rules) -> QuotaUnit {
