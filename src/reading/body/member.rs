@@ -12,6 +12,7 @@ use super::super::value::{
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
+use super::words::among;
 use super::{Around, BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
 use crate::units::{QuotaUnit, QuotaUnits};
 
@@ -36,7 +37,7 @@ pub(super) enum Rank {
 
 /// Whether any of a name's words is one of some.
 fn any(words: &[&str], of: &str) -> bool {
-    of.split(' ').any(|word| words.contains(&word))
+    words.iter().any(|word| among(word, of))
 }
 
 /// The unit that a name states, and whether it states one; `None` for a unit that no service waits in.

@@ -6,6 +6,7 @@
 use arrayvec::ArrayVec;
 
 use super::super::value::{Clock, Stated, TimeUnit, Value, scan_instant, scan_number, scan_prose, timespan};
+use super::words::among;
 
 /// What must stand between a word of waiting and the time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,18 +77,14 @@ fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
 
 /// Whether the words are those of a wait that is over, of another one, or of the most there is.
 fn is_another_wait(said: &Said<'_>) -> bool {
-    let others = [
-        "max", "maximum", "average", "typical", "had", "having", "lock", "queue", "default", "initial",
-        "total",
-    ];
-    said.iter().rev().take(2).any(|word| others.contains(word))
+    const OTHERS: &str = "max maximum average typical had having lock queue default initial total";
+    said.iter().rev().take(2).any(|word| among(word, OTHERS))
 }
 
 /// Whether what is waited for is said not to be done: `do not retry`. A new clause ends that.
 fn is_negated(said: &Said<'_>) -> bool {
-    let clause = ["please", "and", "but", "so", "then", "or"];
-    let clause = said.iter().rev().take(3).take_while(|word| !clause.contains(word));
-    clause.into_iter().any(|word| matches!(*word, "not" | "t" | "never" | "cannot" | "no"))
+    let mut clause = said.iter().rev().take(3).take_while(|word| !among(word, "please and but so then or"));
+    clause.any(|word| among(word, "not t never cannot no"))
 }
 
 /// Whether what is available some time is what a caller waits for, and no feature, offer or count.
@@ -95,31 +92,15 @@ fn is_awaited(said: &Said<'_>) -> bool {
     const AWAITED: &str = "access api capacity call calls credits expected it limit more next quota request requests \
         resource resources retry server service slot slots system tokens usage we";
     let counted = said.iter().any(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
-    let awaited = said.is_empty() || said.iter().any(|word| AWAITED.split(' ').any(|known| known == *word));
+    let awaited = said.is_empty() || said.iter().any(|word| among(word, AWAITED));
     awaited && (!counted || said.contains(&"more"))
 }
 
 /// Words whose renewal or reset is no limit's.
 fn is_of_something_else(word: &str) -> bool {
-    matches!(
-        word,
-        "subscription"
-            | "plan"
-            | "trial"
-            | "license"
-            | "membership"
-            | "certificate"
-            | "password"
-            | "key"
-            | "token"
-            | "cache"
-            | "connection"
-            | "page"
-            | "last"
-            | "previous"
-            | "was"
-            | "were"
-    )
+    const OTHERS: &str = "subscription plan trial license membership certificate password key token cache connection page \
+        last previous was were";
+    among(word, OTHERS)
 }
 
 /// The words that may stand between a word of waiting and the time.
@@ -198,7 +179,7 @@ fn behind_trigger(text: &str, behind: Behind, clock: &Clock<'_>) -> Option<State
             "in" | "after" | "at" | "on" if behind != Behind::ForOrUntil && (preposition || !refused) => {
                 (preposition, within) = (true, word == "in");
             }
-            _ if FILLERS.split(' ').any(|filler| filler == word) => {}
+            _ if among(word, FILLERS) => {}
             _ => return None,
         }
         text = tail;
@@ -246,5 +227,5 @@ fn is_a_wait(rest: &str) -> bool {
     !rest.starts_with('/')
         && !rest.starts_with("or so")
         && !rest.starts_with("or two")
-        && !OTHERS.split(' ').any(|other| other == word)
+        && !among(word, OTHERS)
 }

@@ -62,17 +62,21 @@ fn known_parts(word: &str) -> ArrayVec<&str, 8> {
     parts
 }
 
+/// Whether a word is one of a list.
+pub(super) fn among(word: &str, list: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
+
 /// Whether a member of that name holds a code, at its best.
 pub(super) fn holds_code(words: &[&str]) -> bool {
-    const LAST: &str = "code type tag reason err name status error errors summary";
-    words.last().is_some_and(|last| LAST.split(' ').any(|known| known == *last))
+    words.last().is_some_and(|last| among(last, "code type tag reason err name status error errors summary"))
 }
 
 /// Whether a member of that name holds a message.
 pub(super) fn holds_message(words: &[&str]) -> bool {
     const LAST: &str = "message messages msg detail details error errors description reason info title raw text summary \
         explanation cause string fault notice hint note";
-    words.last().is_some_and(|last| LAST.split(' ').any(|known| known == *last))
+    words.last().is_some_and(|last| among(last, LAST))
 }
 
 impl Walk<'_> {

@@ -60,12 +60,8 @@ pub(in crate::reading) fn scan_instant<'t>(
         Some(year) => year,
         // asctime has the year at its end, and is in UTC.
         None => {
-            rest.skip(b" ");
             // `date` of Unix names the zone before it.
-            let before = rest.0;
-            if !is_utc(rest.letters()) {
-                rest.0 = before;
-            }
+            rest.maybe(|rest| is_utc(rest.word()).then_some(()));
             rest.skip(b" ");
             rest.digits(4, 4)?
         }
@@ -144,28 +140,34 @@ impl<'t> Cursor<'t> {
         word
     }
 
+    fn word(&mut self) -> &'t [u8] {
+        self.skip(b" ");
+        self.letters()
+    }
+
     fn month(&mut self) -> Option<i8> {
         i8::try_from(named(self.letters(), MONTHS)?).ok()?.checked_add(1)
+    }
+
+    /// What `read` makes of the text, which is as before if that is nothing.
+    fn maybe<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let before = self.0;
+        let read = read(self);
+        if read.is_none() {
+            self.0 = before;
+        }
+        read
     }
 
     /// A day of the month: `1`, `01`, `1st`.
     fn day(&mut self) -> Option<u32> {
         let day = self.digits(1, 2)?;
-        if let [a, b, rest @ ..] = self.0
-            && [b"st", b"nd", b"rd", b"th"].iter().any(|end| end.eq_ignore_ascii_case(&[*a, *b]))
-        {
-            self.0 = rest;
-        }
+        self.maybe(|rest| matches!(rest.letters(), b"st" | b"nd" | b"rd" | b"th").then_some(()));
         Some(day)
     }
 
     fn date(&mut self, clock: &Clock<'_>) -> Option<Date> {
-        let start = self.0;
-        if is_weekday(self.letters()) {
-            self.skip(b", ");
-        } else {
-            self.0 = start;
-        }
+        self.maybe(|rest| is_weekday(rest.letters()).then(|| rest.skip(b", ")));
         match self.0 {
             [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', ..] => {
                 let year = self.digits(4, 4)?;
@@ -195,12 +197,10 @@ impl<'t> Cursor<'t> {
                 let month = self.month()?;
                 self.skip(b" .");
                 let day = self.day()?;
-                let after = self.0;
-                self.skip(b" ,");
-                let year = self.digits(4, 4);
-                if year.is_none() {
-                    self.0 = after;
-                }
+                let year = self.maybe(|rest| {
+                    rest.skip(b" ,");
+                    rest.digits(4, 4)
+                });
                 Some(Date { year, month, day, numeric: false })
             }
         }
@@ -213,9 +213,7 @@ impl<'t> Cursor<'t> {
             return;
         }
         self.skip(b" ,");
-        if let [b'a', b't', b' ', tail @ ..] = self.0 {
-            self.0 = tail;
-        }
+        self.0 = self.0.strip_prefix(b"at ").unwrap_or(self.0);
     }
 
     fn time(&mut self) -> Option<Time> {
@@ -229,18 +227,14 @@ impl<'t> Cursor<'t> {
                 (fraction, self.0) = super::scan_number(self.0)?;
             }
         }
-        let after = self.0;
-        self.skip(b" ");
-        let hour = match self.letters() {
-            half if half.eq_ignore_ascii_case(b"am") && hour <= 12 => hour.checked_rem(12)?,
-            half if half.eq_ignore_ascii_case(b"pm") && hour <= 12 => {
-                hour.checked_rem(12)?.checked_add(12)?
-            }
-            _ => {
-                self.0 = after;
-                hour
-            }
-        };
+        let half = self.maybe(|rest| {
+            let half = rest.word().to_ascii_lowercase();
+            [(b"am", 0), (b"pm", 12)]
+                .iter()
+                .find(|(name, _)| half == *name && hour <= 12)
+                .map(|(_, more)| *more)
+        });
+        let hour = half.map_or(Some(hour), |more: u32| hour.checked_rem(12)?.checked_add(more))?;
         Some(Time { hour, minute, second, fraction })
     }
 
@@ -248,8 +242,7 @@ impl<'t> Cursor<'t> {
     /// in use in HTTP, and stands for several at times.
     fn zone(&mut self, numeric: bool) -> Option<Option<i32>> {
         let before = self.0;
-        self.skip(b" ");
-        let named = self.letters();
+        let named = self.word();
         let is_utc = is_utc(named);
         if !named.is_empty() && !is_utc {
             self.0 = before;
@@ -276,27 +269,18 @@ impl<'t> Cursor<'t> {
         if hours > 23 || minutes > 59 {
             return None;
         }
-        let seconds = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?;
-        let seconds = i32::try_from(seconds).ok()?;
+        let seconds = i32::try_from(hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?).ok()?;
         if is_utc {
             // JavaScript: `GMT+0000 (Coordinated Universal Time)`. Only where it is UTC: the table of cases has others ignored.
-            self.comment();
+            if let Some((b" (", tail)) = self.0.split_at_checked(2)
+                && let Some(end) = tail.iter().position(|byte| *byte == b')')
+            {
+                self.0 = tail.get(end.saturating_add(1)..).unwrap_or_default();
+            }
             return (seconds == 0).then_some(Some(0));
         }
-        let after = self.0;
-        self.skip(b" ");
-        if !self.letters().eq_ignore_ascii_case(b"utc") {
-            self.0 = after;
-        }
+        self.maybe(|rest| rest.word().eq_ignore_ascii_case(b"utc").then_some(()));
         Some(Some(if *sign == b'-' { seconds.checked_neg()? } else { seconds }))
-    }
-
-    fn comment(&mut self) {
-        if let [b' ', b'(', tail @ ..] = self.0
-            && let Some(end) = tail.iter().position(|byte| *byte == b')')
-        {
-            self.0 = tail.get(end.saturating_add(1)..).unwrap_or_default();
-        }
     }
 }
 
