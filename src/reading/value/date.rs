@@ -228,10 +228,10 @@ impl<'t> Cursor<'t> {
             }
         }
         let half = self.maybe(|rest| {
-            let half = rest.word().to_ascii_lowercase();
+            let half = rest.word();
             [(b"am", 0), (b"pm", 12)]
                 .iter()
-                .find(|(name, _)| half == *name && hour <= 12)
+                .find(|(name, _)| half.eq_ignore_ascii_case(*name) && hour <= 12)
                 .map(|(_, more)| *more)
         });
         let hour = half.map_or(Some(hour), |more: u32| hour.checked_rem(12)?.checked_add(more))?;

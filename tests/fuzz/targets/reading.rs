@@ -34,7 +34,7 @@ pub(crate) fn reading(input: &[u8]) {
     assert!(debug.len() < 8 * 1024, "{} bytes", debug.len());
     assert_eq!(debug, format!("{:?}", read()), "read in two ways");
     if let Some(hint) = reading.hint() {
-        assert!(reading.is_throttled() && reading.terminal().is_none());
+        assert!(reading.is_throttled());
         assert!(hint.wait() <= LATEST);
         assert!(hint.source().to_string().len() <= 1024);
     }
@@ -57,6 +57,7 @@ fn decisions(reading: &Reading, message: &Message<'_>) {
         let policy = AdmissionPolicy::default();
         let decision = decide(&policy, Outcome::Response(reading), &call, at, Draw::new(draw));
         if let Decision::Wait { until, .. } = decision {
+            assert!(reading.terminal().is_none(), "waits for what no wait mends");
             let advised = reading.hint().map(|hint| hint.wait()).unwrap_or_default();
             assert!(until >= at + advised, "{until:?} is before the advice");
             assert!(until <= deadline, "{until:?} is past the budget");
