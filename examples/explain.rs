@@ -420,7 +420,7 @@ fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
     if let Some(waits) = forecast::waits(reading, options) {
         line(if reading.hint().is_some() { "waits" } else { "backoff" }, waits);
     }
-    line("replay", forecast::replay(reading, options).to_owned());
+    line("replay", forecast::replay(reading).to_owned());
     text
 }
 
@@ -511,6 +511,11 @@ mod tests {
             let text = explained(&format!("HTTP/1.1 {response}"), &[]);
             assert!(line(&text, "replay").starts_with(replay), "{text}");
             assert!(line(&text, "gate").starts_with(gate), "{text}");
+            // Whether it is safe does not depend on how many attempts there were, or on the time that is left.
+            for args in [["--attempt", "6"], ["--budget-ms", "0"]] {
+                let text = explained(&format!("HTTP/1.1 {response}"), &args);
+                assert!(line(&text, "replay").starts_with(replay), "{text}");
+            }
         }
     }
 }

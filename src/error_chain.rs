@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// hides the error that it wraps from everybody who walks the sources. It does not hide this.
 #[derive(Debug, thiserror::Error)]
 #[error("raised by the admission layer")]
-struct Echo<T>(T);
+pub(crate) struct Echo<T>(pub(crate) T);
 
 /// `signal` as the error of a stack.
 pub(crate) fn raise<T: Error + Clone + Send + Sync + 'static>(signal: T) -> reqwest_middleware::Error {

@@ -131,7 +131,8 @@ impl RetryConflict {
     }
 
     /// The conflict in `error` or its causes, for errors that have been boxed or wrapped on their way; see
-    /// [`SpillOver::find`](crate::SpillOver::find).
+    /// [`SpillOver::find`](crate::SpillOver::find). A conflict that was cloned out of its error is not found in a wrapper that
+    /// shows its cause's causes in its place.
     #[must_use]
     pub fn find<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         error_chain::find(error)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Extensions, HeaderMap, Method, StatusCode};
 use reqwest::{Request, Response, ResponseBuilderExt as _};
-use reqwest_admission::decision::{Decision, Reason};
+use reqwest_admission::decision::{Call, Decision, Outcome, decide};
 use reqwest_admission::gate::Gate;
 use reqwest_admission::jitter::Draw;
 use reqwest_admission::reading::Profile;
@@ -45,14 +45,15 @@ fn planned(reading: &Reading, options: &Options, attempt: u32, draw: f64) -> Opt
     }
 }
 
-/// Which requests may be sent again after the response (the fifth law: replay safety).
-pub(crate) fn replay(reading: &Reading, options: &Options) -> &'static str {
-    let decide = |idempotent| options.decide(reading, options.attempt, idempotent, Draw::ZERO).0;
-    let futile = Reason::BudgetExceeded;
-    match (decide(true), decide(false)) {
+/// Which requests may be sent again after the response (the fifth law: replay safety), with attempts and time enough.
+pub(crate) fn replay(reading: &Reading) -> &'static str {
+    let now = Instant::now().into_std();
+    let call = Call::new(LatencyBudget::new(Duration::MAX).deadline(now));
+    let decide =
+        |call| decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, Draw::ZERO);
+    match (decide(call.idempotent(true)), decide(call)) {
         _ if reading.terminal().is_some() => "none: no repeat helps",
         (Decision::Admit, _) => "none: the response is not about capacity",
-        (Decision::SpillOver(reason), _) if reason != futile => "none, whatever the method",
         (_, Decision::Admit) => {
             "only GET, HEAD, PUT, DELETE, OPTIONS, TRACE or a request with an Idempotency-Key: it may have been processed. \
              Others get the response as it is"

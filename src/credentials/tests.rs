@@ -17,7 +17,8 @@ const CREDENTIALS: &str = "authorization proxy-authorization x-authorization api
     x-ms-client-principal x-ms-client-principal-name client_assertion SAMLResponse \
     APIkey x-api-keys awsaccesskeyid x-accesskeyid page_access_token pageAccessToken pageaccesstoken sync_service_token \
     message_api_key public-api-key event-access-key end_user_token country_access_code userpwd userpass pswd psw sess \
-    _gh_sess tkn mfa x-mfa sign cb-access-sign appid apisig x-amzn-oidc-data oauth_nonce";
+    _gh_sess tkn mfa x-mfa sign cb-access-sign appid apisig x-amzn-oidc-data oauth_nonce \
+    admintoken accounttoken x-backendtoken nextpageaccesstoken tokenstring";
 
 /// Names that have such words, or parts that look like them, and mean something else.
 const OTHERS: &str = "content-type accept user-agent idempotency-key x-idempotency-key traceparent host origin x-request-id \
@@ -26,7 +27,7 @@ const OTHERS: &str = "content-type accept user-agent idempotency-key x-idempoten
     country_code zipcode status_code ticket_id pass_through bypass compass author authority authors \
     sec-websocket-key keys codes page cursor api-version x-stainless-lang design signal encode passenger sessions \
     x-tenant x-kept q sort order limit idempotency_token pagination_token paginationToken paging_token scroll_token \
-    start_token StartingToken stop_token delta_token deltatoken token_usage num_token total_token user_token_limit \
+    start_token StartingToken stop_token delta_token deltatoken token_usage total_token user_token_limit \
     access_token_count start_key startKey page_key key_prefix lookup_key ExclusiveStartKey LastEvaluatedKey \
     surrogate-key thread_key correlation-key unique_key user_sort_key iso_code phone_code possession sign_up signed \
     assign resign surpass";

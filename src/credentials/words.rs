@@ -1,5 +1,12 @@
 //! Which words in a name say that its value is a credential.
 
+mod lists;
+
+use lists::{
+    HARMLESS_CODE, HARMLESS_KEY, HARMLESS_PASS, HARMLESS_SIGN, HARMLESS_TICKET, HARMLESS_TOKEN,
+    KINDS_OF_CODE, KINDS_OF_KEY, KINDS_OF_TOKEN, QUANTITIES, STEMS, WHOLE,
+};
+
 /// Whether a header or parameter of this name carries a credential, by the words in its name.
 ///
 /// Names are split at every character that is no letter or digit, and at capitals: `x-api-key`, `accessToken` and
@@ -57,221 +64,6 @@ enum Meaning {
     Other,
 }
 
-/// Words that mean a credential wherever they stand in a longer one.
-const STEMS: [&str; 24] = [
-    "apikey",
-    "assertion",
-    "authentic",
-    "authoris",
-    "authoriz",
-    "bearer",
-    "cookie",
-    "credential",
-    "csrf",
-    "dpop",
-    "hmac",
-    "jwt",
-    "oauth",
-    "oidc",
-    "passcode",
-    "passkey",
-    "passphrase",
-    "passw",
-    "principal",
-    "saml",
-    "secret",
-    "sessid",
-    "signature",
-    "xsrf",
-];
-
-/// Words that mean a credential as a whole.
-const WHOLE: [&str; 21] = [
-    "apisig", "appid", "auth", "authn", "authz", "cred", "creds", "jwe", "jws", "mfa", "otp", "psw", "pswd",
-    "pw", "sess", "sid", "sig", "sso", "tkn", "totp", "userpass",
-];
-
-/// What stands before `key` in one word where it is a credential.
-const KINDS_OF_KEY: [&str; 27] = [
-    "access",
-    "account",
-    "admin",
-    "api",
-    "app",
-    "application",
-    "client",
-    "consumer",
-    "dev",
-    "developer",
-    "encryption",
-    "function",
-    "functions",
-    "host",
-    "license",
-    "licence",
-    "master",
-    "private",
-    "secret",
-    "server",
-    "service",
-    "shared",
-    "signing",
-    "storage",
-    "subscription",
-    "user",
-    "virtual",
-];
-
-/// What stands just before `token` where it is a credential, whatever else the name says.
-const KINDS_OF_TOKEN: [&str; 21] = [
-    "access", "account", "admin", "api", "app", "bot", "client", "customer", "device", "id", "identity",
-    "login", "personal", "private", "push", "refresh", "security", "service", "user", "vault", "web",
-];
-
-const KINDS_OF_CODE: [&str; 11] = [
-    "access",
-    "activation",
-    "confirmation",
-    "device",
-    "invite",
-    "login",
-    "pairing",
-    "recovery",
-    "reset",
-    "security",
-    "verification",
-];
-
-/// What follows a credential's name where the value says something about credentials.
-const QUANTITIES: [&str; 6] = ["budget", "count", "limit", "size", "type", "usage"];
-
-/// What stands beside or before `token` where it is a place in a list, a number, a kind, or the name of one request.
-const HARMLESS_TOKEN: [&str; 31] = [
-    "budget",
-    "continuation",
-    "continue",
-    "count",
-    "cursor",
-    "delta",
-    "end",
-    "idempotency",
-    "idempotent",
-    "limit",
-    "max",
-    "min",
-    "next",
-    "num",
-    "offset",
-    "page",
-    "pagination",
-    "paging",
-    "prev",
-    "previous",
-    "resume",
-    "scroll",
-    "skip",
-    "start",
-    "starting",
-    "stop",
-    "sync",
-    "total",
-    "type",
-    "usage",
-    "watch",
-];
-
-const HARMLESS_KEY: [&str; 38] = [
-    "affinity",
-    "cache",
-    "column",
-    "correlation",
-    "cursor",
-    "dedup",
-    "deduplication",
-    "end",
-    "evaluated",
-    "event",
-    "field",
-    "foreign",
-    "group",
-    "hash",
-    "idempotency",
-    "idempotent",
-    "index",
-    "lookup",
-    "message",
-    "object",
-    "order",
-    "page",
-    "partition",
-    "prefix",
-    "primary",
-    "public",
-    "range",
-    "routing",
-    "row",
-    "shard",
-    "sort",
-    "start",
-    "surrogate",
-    "tag",
-    "thread",
-    "topic",
-    "unique",
-    "websocket",
-];
-
-const HARMLESS_CODE: [&str; 41] = [
-    "airline",
-    "airport",
-    "area",
-    "bar",
-    "calling",
-    "category",
-    "city",
-    "class",
-    "color",
-    "colour",
-    "country",
-    "currency",
-    "department",
-    "dial",
-    "error",
-    "exit",
-    "iata",
-    "icao",
-    "iso",
-    "item",
-    "lang",
-    "language",
-    "locale",
-    "location",
-    "phone",
-    "post",
-    "postal",
-    "product",
-    "qr",
-    "reason",
-    "region",
-    "response",
-    "return",
-    "source",
-    "state",
-    "station",
-    "status",
-    "tax",
-    "type",
-    "unit",
-    "zip",
-];
-
-const HARMLESS_TICKET: [&str; 9] =
-    ["class", "count", "event", "id", "ids", "number", "price", "status", "type"];
-
-const HARMLESS_SIGN: [&str; 5] = ["in", "off", "on", "out", "up"];
-
-const HARMLESS_PASS: [&str; 5] = ["by", "count", "fail", "rate", "through"];
-
 impl Meaning {
     fn of(word: &str) -> Self {
         // `token2` and `oauth2` are such words, too.
@@ -316,6 +108,9 @@ fn is_joined(word: &str) -> bool {
     let Some(start) = find(word, "token").filter(|_| word.len() > "token".len()) else { return false };
     let before = word.get(..start).unwrap_or_default();
     let after = word.get(start.saturating_add("token".len())..).unwrap_or_default();
+    if starts_with(after, "str") || KINDS_OF_TOKEN.iter().any(|kind| ends_with(before, kind)) {
+        return true;
+    }
     let is_number_or_kind =
         ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
     !is_number_or_kind && !HARMLESS_TOKEN.iter().any(|harmless| ends_with(before, harmless))

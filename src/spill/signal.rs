@@ -9,7 +9,7 @@ use reqwest::{Request, Response};
 use super::LegReport;
 use crate::body::LastResponse;
 use crate::decision::Reason;
-use crate::error_chain;
+use crate::error_chain::{self, Echo};
 use crate::reading::{Hint, NativeSpillOver, Reading};
 
 /// A call that was given up so that something else can take it.
@@ -32,8 +32,11 @@ use crate::reading::{Hint, NativeSpillOver, Reading};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct SpillOver(Arc<Inner>);
+pub struct SpillOver {
+    inner: Arc<Inner>,
+    /// Its own cause, so that it is found in a wrapper that shows the causes of its cause as its own.
+    echo: Option<Arc<Echo<Self>>>,
+}
 
 struct Inner {
     facts: Facts,
@@ -57,10 +60,23 @@ pub(crate) struct Facts {
     pub(crate) copy: Option<Request>,
 }
 
+impl Clone for SpillOver {
+    fn clone(&self) -> Self {
+        let echo = || Arc::new(Echo(Self { inner: Arc::clone(&self.inner), echo: None }));
+        Self { inner: Arc::clone(&self.inner), echo: Some(self.echo.clone().unwrap_or_else(echo)) }
+    }
+}
+
 impl SpillOver {
     /// The signal; with the request, if it was never sent.
     pub(crate) fn new(facts: Facts, unsent: Option<Request>) -> Self {
-        Self(Arc::new(Inner { facts, unsent: Mutex::new(unsent) }))
+        let inner = Arc::new(Inner { facts, unsent: Mutex::new(unsent) });
+        Self { inner, echo: None }.clone()
+    }
+
+    /// The signal once more, if it is not itself the echo of another.
+    pub(super) fn echo(&self) -> Option<&Echo<Self>> {
+        self.echo.as_deref()
     }
 
     /// The signal in the outcome of `send()`, if the call was spilled over; errors are searched as by [`find`](Self::find).
@@ -76,8 +92,8 @@ impl SpillOver {
     /// by an SDK that is built on a client with this middleware.
     ///
     /// It sees through every error that names its cause by [`source`](std::error::Error::source), also if it shows that
-    /// cause's causes in its place (`#[error(transparent)]`, as reqwest-retry and async-openai do), through `Box`, `Arc` and
-    /// [`std::io::Error`]. It cannot see through an error that keeps only the text of its cause, or names none: a
+    /// cause's causes in its place (`#[error(transparent)]`, as reqwest-retry and async-openai do), through `Box`, `Arc` (of
+    /// `dyn Error`, too) and [`std::io::Error`]. It cannot see through an error that keeps only the text of its cause, or names none: a
     /// [`CallReport`](crate::CallReport) that the caller passed in with the call has the signal even then.
     ///
     /// ```
@@ -96,7 +112,7 @@ impl SpillOver {
     /// Why the call was given up.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        self.0.facts.reason
+        self.inner.facts.reason
     }
 
     /// Whether the call was given up because the server did not answer within the latency budget.
@@ -108,13 +124,13 @@ impl SpillOver {
     /// How many times the request was sent.
     #[must_use]
     pub fn attempts(&self) -> u32 {
-        self.0.facts.attempts
+        self.inner.facts.attempts
     }
 
     /// How long the call waited between attempts.
     #[must_use]
     pub fn waited(&self) -> Duration {
-        self.0.facts.waited
+        self.inner.facts.waited
     }
 
     /// The wait that the last response advised, in full, counted from its receipt; for a call that was not sent, the wait
@@ -122,7 +138,7 @@ impl SpillOver {
     #[must_use]
     pub fn advised_wait(&self) -> Option<Duration> {
         let of_legs = self.first_of_legs().map(|(_, wait)| wait);
-        of_legs.or(self.hint().map(Hint::wait)).or(self.0.facts.expected.map(|(wait, _)| wait))
+        of_legs.or(self.hint().map(Hint::wait)).or(self.inner.facts.expected.map(|(wait, _)| wait))
     }
 
     /// The moment, by the local wall clock, at which the server takes the next request, or after several
@@ -134,7 +150,7 @@ impl SpillOver {
         if let Some((first, _)) = self.first_of_legs() {
             return Some(first);
         }
-        let expected = self.0.facts.expected.and_then(|(wait, at)| at.checked_add(wait));
+        let expected = self.inner.facts.expected.and_then(|(wait, at)| at.checked_add(wait));
         let advised = self.reading().and_then(|reading| {
             let wait = reading.hint()?.wait();
             reading.received_at().checked_add(wait)
@@ -145,7 +161,7 @@ impl SpillOver {
 
     /// The deployment that takes the next call first: when, and the wait until then.
     fn first_of_legs(&self) -> Option<(SystemTime, Duration)> {
-        self.0.facts.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait())).min()
+        self.inner.facts.legs.iter().filter_map(|leg| leg.retry_at().zip(leg.advised_wait())).min()
     }
 
     /// The last advice and its source.
@@ -157,7 +173,7 @@ impl SpillOver {
     /// What the last response said about capacity.
     #[must_use]
     pub fn reading(&self) -> Option<&Reading> {
-        self.0.facts.last.as_ref().map(LastResponse::reading)
+        self.inner.facts.last.as_ref().map(LastResponse::reading)
     }
 
     /// The last response's status; `None` where there was no response.
@@ -169,14 +185,14 @@ impl SpillOver {
     /// The last response's headers.
     #[must_use]
     pub fn headers(&self) -> Option<&HeaderMap> {
-        self.0.facts.last.as_ref().map(LastResponse::headers)
+        self.inner.facts.last.as_ref().map(LastResponse::headers)
     }
 
     /// The last response's body, at most the first 64 KiB; empty if there was none. A call that the head of the response
     /// decided waits for no body: then this is what had arrived with it.
     #[must_use]
     pub fn body(&self) -> &[u8] {
-        self.0.facts.last.as_ref().map_or(&[], LastResponse::body)
+        self.inner.facts.last.as_ref().map_or(&[], LastResponse::body)
     }
 
     /// The last response's request id, where it has a short and printable one.
@@ -190,33 +206,33 @@ impl SpillOver {
     /// elsewhere may do its work twice.
     #[must_use]
     pub fn possibly_processed(&self) -> bool {
-        self.0.facts.possibly_processed
+        self.inner.facts.possibly_processed
     }
 
     /// The call's way over several deployments, the one that gave it up last included; empty where there are no others
     /// to go to.
     #[must_use]
     pub fn legs(&self) -> &[LegReport] {
-        &self.0.facts.legs
+        &self.inner.facts.legs
     }
 
     /// The marks of a service that spilled the call over by itself, or tried to and says why it could not.
     #[must_use]
     pub fn native_spill_over(&self) -> Option<&NativeSpillOver> {
-        let of_legs = || self.0.facts.legs.iter().rev().find_map(LegReport::native_spill_over);
+        let of_legs = || self.inner.facts.legs.iter().rev().find_map(LegReport::native_spill_over);
         self.reading().and_then(Reading::native_spill_over).or_else(of_legs)
     }
 
     /// Shows the request, if it or a copy of it is here.
     pub(super) fn with_request<T>(&self, show: impl FnOnce(&Request) -> T) -> Option<T> {
-        let unsent = self.0.unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        unsent.as_ref().or(self.0.facts.copy.as_ref()).map(show)
+        let unsent = self.inner.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        unsent.as_ref().or(self.inner.facts.copy.as_ref()).map(show)
     }
 
     /// The request, if it was never sent; the first caller gets it.
     #[must_use]
     pub fn take_request(&self) -> Option<Request> {
-        self.0.unsent.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.inner.unsent.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -30,3 +30,50 @@ fn neither_text_shows_headers_or_body() {
     }
     assert_eq!(spill.to_string(), "spilled over after 3 attempt(s): all attempts are used (status 429)");
 }
+
+/// A signal that a caller cloned out of its error and put into one of their own.
+#[test]
+fn a_bare_signal_is_found_however_it_is_wrapped() {
+    use std::error::Error;
+    use std::io;
+
+    type AnyError = Box<dyn Error + Send + Sync>;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
+    struct Transparent(AnyError);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("shared")]
+    struct Shared(#[source] Arc<dyn Error + Send + Sync>);
+
+    let facts = Facts {
+        reason: Reason::Unreachable,
+        attempts: 1,
+        waited: Duration::ZERO,
+        last: None,
+        is_about_last: false,
+        expected: None,
+        possibly_processed: false,
+        legs: Vec::new(),
+        copy: None,
+    };
+    let signal = SpillOver::new(facts, None);
+    let cases: [AnyError; 9] = [
+        Box::new(signal.clone()),
+        Box::new(Transparent(Box::new(signal.clone()))),
+        Box::new(Transparent(Box::new(Transparent(Box::new(signal.clone()))))),
+        Box::new(Transparent(Box::new(io::Error::other(signal.clone())))),
+        Box::new(Transparent(Box::new(Shared(Arc::new(signal.clone()))))),
+        Box::new(Shared(Arc::new(Transparent(Box::new(signal.clone()))))),
+        Box::new(Shared(Arc::new(io::Error::other(signal.clone())))),
+        Box::new(Box::new(Transparent(Box::new(signal.clone())))),
+        Box::new(reqwest_middleware::Error::middleware(Transparent(Box::new(signal.clone())))),
+    ];
+    for error in cases {
+        let found = SpillOver::find(&*error).unwrap_or_else(|| panic!("{error:?}"));
+        // What was found may be wrapped again.
+        let again = Transparent(Box::new(found.clone()));
+        assert_eq!(SpillOver::find(&again).unwrap().reason(), Reason::Unreachable);
+    }
+}

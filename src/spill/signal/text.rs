@@ -7,7 +7,7 @@ use super::SpillOver;
 impl fmt::Display for SpillOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
-        if let Some(status) = self.status().filter(|_| self.0.facts.is_about_last) {
+        if let Some(status) = self.status().filter(|_| self.inner.facts.is_about_last) {
             write!(f, " (status {}", status.as_u16())?;
             if let Some(hint) = self.hint() {
                 write!(f, ", {} advises {:?}", hint.source(), hint.wait())?;
@@ -22,7 +22,11 @@ impl fmt::Display for SpillOver {
     }
 }
 
-impl std::error::Error for SpillOver {}
+impl std::error::Error for SpillOver {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.echo().map(|echo| -> &(dyn std::error::Error + 'static) { echo })
+    }
+}
 
 impl fmt::Debug for SpillOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,9 +34,9 @@ impl fmt::Debug for SpillOver {
             .field("reason", &self.reason())
             .field("attempts", &self.attempts())
             .field("waited", &self.waited())
-            .field("status", &self.status().filter(|_| self.0.facts.is_about_last))
+            .field("status", &self.status().filter(|_| self.inner.facts.is_about_last))
             .field("advised_wait", &self.advised_wait())
-            .field("request_id", &self.request_id().filter(|_| self.0.facts.is_about_last))
+            .field("request_id", &self.request_id().filter(|_| self.inner.facts.is_about_last))
             .finish_non_exhaustive()
     }
 }
