@@ -51,7 +51,7 @@ pub(crate) fn replay(reading: &Reading) -> &'static str {
     let call = Call::new(LatencyBudget::new(Duration::MAX).deadline(now));
     let decide =
         |call| decide(&AdmissionPolicy::default(), Outcome::Response(reading), &call, now, Draw::ZERO);
-    match (decide(call.idempotent(true)), decide(call)) {
+    match (decide(call.idempotent(true)), decide(call.idempotent(false))) {
         _ if reading.terminal().is_some() => "none: no repeat helps",
         (Decision::Admit, _) => "none: the response is not about capacity",
         (_, Decision::Admit) => {
