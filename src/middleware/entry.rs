@@ -65,9 +65,7 @@ impl<'a> Entry<'a> {
         let deadline = Some(deadline);
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => {
-                self.gate.reserve_kind(&self.scope, self.cost, self.priority, self.kind, deadline, now)
-            }
+            None => self.gate.reserve_kind(&self.scope, self.cost, self.priority, self.kind, deadline, now),
         }
     }
 }
@@ -127,12 +125,7 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
 }
 
 /// Tells the gate of a refusal for want of capacity.
-pub(super) fn refused(
-    permit: Permit,
-    reading: &Reading,
-    decision: &Decision,
-    at: Instant,
-) -> Left {
+pub(super) fn refused(permit: Permit, reading: &Reading, decision: &Decision, at: Instant) -> Left {
     if reading.terminal().is_some() {
         // An empty account says nothing of the others' pace, nor does a request that is too large.
         return Left::default();

@@ -9,7 +9,7 @@ const DEEP_CUT: f64 = 0.75;
 /// The same where the way back is longer than two [`WAY`]s: the dip lasts as long, so it has to be shallower.
 const FLAT_CUT: f64 = 0.97;
 /// The longest time back to the top, in seconds.
-const LONGEST_WAY: f64 = 10.0;
+const LONGEST_WAY: f64 = 20.0;
 /// No way back is shorter than so many times what a refusal takes to be heard: a loop cannot be faster than its feedback.
 const FEEDBACK: f64 = 8.0;
 /// The slowest and the fastest rate, in calls a second: a call a minute even so, and what no client reaches.
@@ -53,11 +53,12 @@ impl Curve {
             Phase::SlowStart { .. } => self.top * doublings(4.0 * self.climbed / WAY),
             Phase::Cubic => {
                 let x = self.climbed / self.way;
-                let depth = 1.0 - match self.is_deep {
-                    true => DEEP_CUT,
-                    false if self.way > 2.0 * WAY => FLAT_CUT,
-                    false => CUT,
-                };
+                let depth = 1.0
+                    - match self.is_deep {
+                        true => DEEP_CUT,
+                        false if self.way > 2.0 * WAY => FLAT_CUT,
+                        false => CUT,
+                    };
                 self.top * (1.0 + depth * (x - 1.0).min(1.0).powi(3)) * doublings(0.5 * (x - 2.0))
             }
         };

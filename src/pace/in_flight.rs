@@ -105,7 +105,7 @@ impl InFlight {
 
     fn note(&mut self, in_flight: u32, refused: bool) {
         let place = self.seen % RECENT;
-        self.seen = if self.seen >= 2 * RECENT { self.seen - RECENT + 1 } else { self.seen + 1 };
+        self.seen = self.seen.wrapping_add(1).max(1);
         if let Some(place) = self.recent.get_mut(place) {
             let number = u16::try_from(in_flight.min(0x7FFF)).unwrap_or(0x7FFF);
             *place = number << 1 | u16::from(refused);

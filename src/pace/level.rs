@@ -99,7 +99,11 @@ impl Level {
     /// Whether the server would refuse a call of `cost` now, by what it has stated and whatever that is worth.
     pub(crate) fn speaks_against(&self, cost: f64) -> bool {
         let is_lower = self.origin() == Some(Origin::Headers);
-        is_lower && cost > 0.0 && self.learned.is_some_and(|learned| !learned.is_window && self.level < at_most(cost, learned.capacity))
+        is_lower
+            && cost > 0.0
+            && self
+                .learned
+                .is_some_and(|learned| !learned.is_window && self.level < at_most(cost, learned.capacity))
     }
 
     /// A call that the stated level spoke against was refused, or admitted, after `held` seconds without a call.

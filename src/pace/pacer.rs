@@ -151,6 +151,12 @@ impl Pacer {
         self.closed
     }
 
+    /// The memory that is kept beside the value itself.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.pending.kept_bytes() + self.witnesses.kept_bytes() + self.suspects.kept_bytes()
+    }
+
     /// When the next call is due by pace.
     pub(super) const fn next(&self) -> f64 {
         self.next
@@ -197,7 +203,10 @@ impl Pacer {
     pub(super) fn earliest(&mut self, now: f64, ahead: f64) -> f64 {
         self.presume(now);
         self.open(now);
-        if self.curve.is_none() || self.net.has_opened() || self.closed <= now && self.witnesses.wants_another(now) {
+        if self.curve.is_none()
+            || self.net.has_opened()
+            || self.closed <= now && self.witnesses.wants_another(now)
+        {
             return self.closed;
         }
         let gap = self.gap(ahead);
@@ -295,6 +304,12 @@ impl Pacer {
         let gap = self.gap(work);
         let due = self.next.max(self.closed);
         let held_back = self.curve.is_none() || now - due < gap;
+        // Time in which nobody called is no part of the cycle, nor is the scope shut in it.
+        let idle = now - due - gap;
+        if in_flight <= 1 && idle > 0.0 && self.curve.is_some() {
+            self.cycle.began += idle;
+            self.run.began += idle;
+        }
         let before = self.next;
         self.next = now.max(self.next) + gap;
         let order = self.pending.push(now, work, held_back);
@@ -409,7 +424,9 @@ impl Pacer {
         if self.net.is_open() {
             return;
         }
-        if call.at >= self.run.counted && let Some(parked) = self.parked.take() {
+        if call.at >= self.run.counted
+            && let Some(parked) = self.parked.take()
+        {
             return self.resume(now, parked);
         }
         let counts = self.run.refusals < 2;
@@ -501,11 +518,8 @@ impl Pacer {
         let used = 2.0 * cut.cycle.admitted / (run.began - self.cycle.began).max(0.001);
         let reached = run.reached.min(used).max(0.5 * run.reached);
         let was_closed = shut > SHUT * span;
-        let top = if was_closed || self.undo.bears() {
-            cut.seen
-        } else {
-            0.5 * (cut.seen.min(reached) + reached)
-        };
+        let top =
+            if was_closed || self.undo.bears() { cut.seen } else { 0.5 * (cut.seen.min(reached) + reached) };
         let was_slow = matches!(curve.phase, Phase::SlowStart { .. });
         let phase = if was_closed && top < 0.5 * went {
             Phase::SlowStart { until: 0.9 * went }

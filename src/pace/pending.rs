@@ -106,7 +106,8 @@ impl Pending {
     /// Call `order` was refused: those sent after it leave its slot, since they may be witnesses of it.
     pub(super) fn split_behind(&mut self, order: u64) {
         let Some(place) = self.place(order) else { return };
-        let end = self.slots.get(place.saturating_add(1)).map_or(self.latest.saturating_add(1), |next| next.order);
+        let end =
+            self.slots.get(place.saturating_add(1)).map_or(self.latest.saturating_add(1), |next| next.order);
         let is_room = self.slots.len() < SLOTS;
         let Some(slot) = self.slots.get_mut(place) else { return };
         // Verdicts come in the order of sending, so what is open are the latest.
@@ -171,5 +172,10 @@ impl Pending {
     pub(super) fn all_due(&self) -> Option<f64> {
         let last = self.slots.iter().rev().find(|slot| slot.open > 0)?;
         Some(last.last + self.patience())
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
     }
 }

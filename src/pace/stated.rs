@@ -250,7 +250,9 @@ impl StatedWindow {
 
     /// The window is renewed as full as it was the last time; its end is not known before the next statement.
     fn renew(&mut self, order: u64, at: f64, sum_before: f64) {
-        if self.closing.is_some_and(|closing| closing.is_over && at >= closing.end) && self.window.order < order {
+        if self.closing.is_some_and(|closing| closing.is_over && at >= closing.end)
+            && self.window.order < order
+        {
             self.closing = None;
             self.window = Window { left: self.refill, least: NEVER, from: at, end: NEVER, ..self.window };
             self.count_from(order.saturating_sub(1), sum_before);

@@ -6,7 +6,7 @@ use super::cost::PACED;
 use super::level::Observation;
 use super::number::{LONGEST, at_least, at_most, duration, float};
 use super::pacer::{Heard, Meaning};
-use super::stated::{Statement, StatedWindow};
+use super::stated::{StatedWindow, Statement};
 use super::{Pace, Sent};
 use crate::reading::ServiceLimit;
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -141,8 +141,7 @@ impl Pace {
         let advice = advice.map(|wait| wait.max(refusal.planned));
         let seconds = advice.map_or(0.0, |wait| wait.min(self.rules.max_cool_down).as_secs_f64());
         let is_alone = refusal.is_alone;
-        let meaning =
-            self.pacer.refused(&heard, seconds, !self.rules.always_for_all, is_explained, is_alone);
+        let meaning = self.pacer.refused(&heard, seconds, !self.rules.always_for_all, is_explained, is_alone);
         let mut own = refusal.planned.max(advice.unwrap_or_default());
         match meaning {
             Meaning::ForAll => {
@@ -165,11 +164,10 @@ impl Pace {
 
     /// Work is measured in the unit that refuses.
     fn follow(&mut self, sent: &Sent, exhausted: QuotaUnits) {
-        let named = PACED
-            .iter()
-            .zip(sent.cost)
-            .position(|(unit, cost)| exhausted.contains(*unit) && cost > 0.0);
-        self.lead = named.unwrap_or_else(|| usize::from(sent.cost.iter().skip(1).take(1).any(|cost| *cost > 0.0)));
+        let named =
+            PACED.iter().zip(sent.cost).position(|(unit, cost)| exhausted.contains(*unit) && cost > 0.0);
+        self.lead =
+            named.unwrap_or_else(|| usize::from(sent.cost.iter().skip(1).take(1).any(|cost| *cost > 0.0)));
     }
 
     fn back_off(&mut self, draw: f64) -> Duration {

@@ -46,7 +46,6 @@ impl Tally {
             self.refused *= 0.5;
         }
     }
-
 }
 
 #[derive(Debug, Clone)]
@@ -224,13 +223,7 @@ impl Undo {
     }
 
     /// The cut is made, down to `top`: what rate went well, and whether it is to be tried again.
-    pub(super) fn settle(
-        &mut self,
-        cut: &Cut,
-        is_chance: bool,
-        top: f64,
-        may_try: bool,
-    ) -> Option<f64> {
+    pub(super) fn settle(&mut self, cut: &Cut, is_chance: bool, top: f64, may_try: bool) -> Option<f64> {
         // The first cycle of all may have been a burst.
         let tells = cut.had_climbed || self.good <= 0.0 && cut.cycle.admitted >= 0.25 * WAY;
         if !is_chance {

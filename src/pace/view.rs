@@ -81,9 +81,11 @@ impl Pace {
                         .rate()
                         .filter(|_| place == self.lead)
                         .map(|rate| rate * unit.mean.max(f64::MIN_POSITIVE)),
-                    window_left: self.stated.as_ref().filter(|(stated, _)| *stated == place).and_then(
-                        |(_, window)| window.end().filter(|end| at < *end).map(|_| window.left()),
-                    ),
+                    window_left: self
+                        .stated
+                        .as_ref()
+                        .filter(|(stated, _)| *stated == place)
+                        .and_then(|(_, window)| window.end().filter(|end| at < *end).map(|_| window.left())),
                     is_pacing: self.pacer.is_pacing() && place == self.lead,
                     mean_cost: unit.mean,
                 }

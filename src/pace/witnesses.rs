@@ -131,4 +131,9 @@ impl Witnesses {
     pub(super) fn wants_another(&self, now: f64) -> bool {
         matches!(self.second, Second::Until(until) if now <= until)
     }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use super::{refusal, refuse};
 use crate::pace::{Cost, Limits, Pace, RefusedCall, Rules, Sent, TokenEstimate, TokenUsage, WaitCause};
 use crate::reading::ServiceLimit;
 use crate::units::{QuotaUnit, QuotaUnits};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 const UNITS: [QuotaUnit; 6] = [
     QuotaUnit::Requests,

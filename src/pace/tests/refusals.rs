@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use super::{refusal, refuse};
 use crate::pace::{Cost, Limits, Pace, RefusedCall, Rules, Sent, TokenEstimate, WaitCause};
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 /// Refusals of one kind, one after another.
 #[derive(Debug, Clone)]
