@@ -248,14 +248,18 @@ impl Pacer {
 
     /// Takes calls for admitted that were not refused in time: all that are due first, then the verdict.
     fn presume(&mut self, now: f64) {
-        let mut ends_run = false;
+        let mut ended = None;
         while let Some(slot) = self.pending.pop_due(now) {
+            // It takes effect when it was due, not when somebody asks.
+            let due = now.min(slot.last + self.pending.patience());
             self.hear(&slot, false, now);
             self.net.admitted(now, slot.open, slot.held_back);
-            ends_run |= self.admit(&slot);
+            if self.admit(&slot) {
+                ended = Some(due);
+            }
         }
-        if ends_run {
-            self.end_run(now);
+        if let Some(due) = ended {
+            self.end_run(due);
         }
     }
 
