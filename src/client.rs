@@ -1,24 +1,23 @@
 //! [`AdmissionClient`]: owns the reqwest client's builder, and guards both ends of the stack.
 
-use std::fmt;
 use std::sync::Arc;
 
 use reqwest_middleware::{ClientWithMiddleware, Middleware};
 
-use crate::middleware::{AdmissionBuilder, BuildError};
+use crate::middleware::{AdmissionBuilder, BuildError, Settings};
 use crate::ownership::{ConflictKind, RetryConflict, known_conflict};
-use crate::policy::{AdmissionPolicy, RetryOwnership};
+use crate::policy::RetryOwnership;
 
 /// Builds clients in which nothing but the admission layer retries.
 ///
 /// It switches reqwest's own retries off, puts the admission layer outermost and a guard innermost, and takes other
 /// middlewares between them. A middleware whose type is known to retry is refused; one that retries
 /// unrecognised is stopped at run time, before a second copy of an attempt reaches the wire. The page
-/// [Who retries?](crate::who_retries) has what is detected, prevented and invisible, measured.
+/// [Who retries?](crate::who_retries) says what is detected, prevented and invisible, measured.
 ///
 /// Add no layers to the built client: `reqwest_middleware::ClientBuilder::from_client` puts them inside of the guard, which
-/// then does not see what they do. Request initialisers (`with_init`) may be added so. With reqwest's own retries off,
-/// HTTP/2 requests that the server says it never looked at are repeated by the admission layer, and only where a
+/// then does not see what they do. Request initialisers (`with_init`) may be added. With reqwest's own retries off,
+/// HTTP/2 requests that the server says it never looked at are repeated by the admission layer, and only if a
 /// repeat is harmless.
 ///
 /// A gate that several of these clients are given keeps their scopes apart, since no layer can see the credentials in a
@@ -28,10 +27,14 @@ use crate::policy::{AdmissionPolicy, RetryOwnership};
 ///
 /// ```
 /// use std::time::Duration;
-/// use reqwest_admission::{AdmissionClient, AdmissionPolicy};
+/// use reqwest_admission::AdmissionClient;
+/// use reqwest_admission::gate::Gate;
+/// use reqwest_admission::pace::Limits;
 ///
+/// let gate = Gate::builder().limits(Limits::new().requests_per_minute(500)).build()?;
 /// let client = AdmissionClient::builder(reqwest::Client::builder())
-///     .policy(AdmissionPolicy::builder().latency_budget(Duration::from_secs(10)).build()?)
+///     .latency_budget(Duration::from_secs(10))
+///     .gate(gate)
 ///     .build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,86 +46,70 @@ impl AdmissionClient {
     /// A builder of a client around the settings in `client`, for example timeouts and proxies.
     ///
     /// A retry policy set on it is replaced by none.
-    #[must_use]
     pub fn builder(client: reqwest::ClientBuilder) -> AdmissionClientBuilder {
-        AdmissionClientBuilder {
-            client,
-            admission: crate::Admission::builder(),
-            layers: Vec::new(),
-            conflicts: Vec::new(),
-        }
+        let stack = ClientStack { client, layers: Vec::new(), conflicts: Vec::new() };
+        AdmissionBuilder { settings: Settings::default(), stack }
     }
 }
 
-/// Builds a [`ClientWithMiddleware`] that [`AdmissionClient`] owns.
-pub struct AdmissionClientBuilder {
+/// Builds a [`ClientWithMiddleware`] that [`AdmissionClient`] owns, with all the settings of [`AdmissionBuilder`].
+pub type AdmissionClientBuilder = AdmissionBuilder<ClientStack>;
+
+/// What an [`AdmissionClientBuilder`] builds around the admission layer: reqwest's client and the other middlewares.
+pub struct ClientStack {
     client: reqwest::ClientBuilder,
-    admission: AdmissionBuilder,
     layers: Vec<Arc<dyn Middleware>>,
     conflicts: Vec<RetryConflict>,
 }
 
-impl AdmissionClientBuilder {
-    /// Sets the policy.
-    #[must_use]
-    pub fn policy(mut self, policy: AdmissionPolicy) -> Self {
-        self.admission = self.admission.policy(policy);
-        self
-    }
-
-    /// Sets up the whole admission layer: policy, observer, profile, random draws. Replaces an earlier
-    /// [`policy`](Self::policy).
-    #[must_use]
+impl AdmissionBuilder<ClientStack> {
+    /// Takes over all settings of `admission`, for code that sets up a layer in one place and clients in others.
     pub fn admission(mut self, admission: AdmissionBuilder) -> Self {
-        self.admission = admission;
+        self.settings.merge(admission.settings);
         self
     }
 
     /// Adds a middleware inside of the admission layer; the first is the outermost of them.
-    #[must_use]
     pub fn with<M: Middleware>(mut self, middleware: M) -> Self {
-        self.conflicts.extend(known_conflict::<M>());
+        self.stack.conflicts.extend(known_conflict::<M>());
         self.with_arc(Arc::new(middleware))
     }
 
-    /// Adds a shared middleware, of which the type is not known: if it retries, that shows only at run time.
-    #[must_use]
+    /// Adds a shared middleware. Its type is not known, so if it retries, that shows only at run time.
     pub fn with_arc(mut self, middleware: Arc<dyn Middleware>) -> Self {
-        self.layers.push(middleware);
+        self.stack.layers.push(middleware);
         self
     }
 
-    /// Builds the client.
+    /// Checks the settings and builds the client.
     ///
     /// # Errors
     ///
-    /// [`ClientBuildError::RetryConflict`] where a middleware is known to retry (under
-    /// [`RetryOwnership::Report`] that is only an event), [`ClientBuildError::Admission`] where a setting is out of its
-    /// range, [`ClientBuildError::Client`] where reqwest refuses its own.
+    /// [`ClientBuildError::RetryConflict`] if a middleware is known to retry (under
+    /// [`RetryOwnership::Report`] that is only an event), [`ClientBuildError::Admission`] if a setting is out of its
+    /// range or set twice, [`ClientBuildError::Client`] if reqwest refuses its own.
     pub fn build(self) -> Result<ClientWithMiddleware, ClientBuildError> {
-        let guard = self.admission.guard();
-        for conflict in self.conflicts {
+        let Self { settings, stack: ClientStack { client, layers, conflicts } } = self;
+        let guard = settings.guard();
+        for conflict in conflicts {
             crate::observe::conflict(&conflict, guard.observer.as_ref());
             if guard.ownership == RetryOwnership::Enforce {
                 return Err(conflict.into());
             }
         }
-        let admission = self.admission.guarded().build()?;
-        let client = self.client.retry(reqwest::retry::never()).build()?;
+        let admission = settings.build(true)?;
+        let client = client.retry(reqwest::retry::never()).build()?;
         let mut stack = reqwest_middleware::ClientBuilder::new(client).with(admission);
-        for layer in self.layers {
+        for layer in layers {
             stack = stack.with_arc(layer);
         }
         Ok(stack.with(guard).build())
     }
 }
 
-impl fmt::Debug for AdmissionClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionClientBuilder")
-            .field("admission", &self.admission)
-            .field("layers", &self.layers.len())
-            .finish_non_exhaustive()
+impl std::fmt::Debug for ClientStack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientStack").field("layers", &self.layers.len()).finish_non_exhaustive()
     }
 }
 
@@ -142,7 +129,7 @@ pub enum ClientBuildError {
 }
 
 impl ClientBuildError {
-    /// The kind of conflict, where it is one.
+    /// The kind of conflict, if it is one.
     #[must_use]
     pub const fn conflict_kind(&self) -> Option<ConflictKind> {
         match self {

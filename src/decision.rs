@@ -106,19 +106,34 @@ pub struct Call {
     idempotent: bool,
     replayable: bool,
     retry_budget_open: bool,
+    max_attempts: Option<u32>,
 }
 
 impl Call {
     /// A call of one attempt so far that must be over by `deadline`.
     #[must_use]
     pub const fn new(deadline: Instant) -> Self {
-        Self { deadline, attempts: 1, idempotent: true, replayable: true, retry_budget_open: true }
+        Self {
+            deadline,
+            attempts: 1,
+            idempotent: true,
+            replayable: true,
+            retry_budget_open: true,
+            max_attempts: None,
+        }
     }
 
     /// Sets the number of attempts made so far, the one that `outcome` is of included.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
+        self
+    }
+
+    /// Sets the most attempts of this call, in place of the policy's.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
         self
     }
 

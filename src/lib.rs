@@ -111,6 +111,7 @@ mod ownership;
 pub mod pace;
 pub mod policy;
 pub mod reading;
+mod request;
 mod scope;
 pub mod spill;
 mod unharmed;
@@ -119,13 +120,14 @@ mod usage;
 pub mod who_retries;
 
 pub use budget::LatencyBudget;
-pub use client::{AdmissionClient, AdmissionClientBuilder, ClientBuildError};
+pub use client::{AdmissionClient, AdmissionClientBuilder, ClientBuildError, ClientStack};
 pub use decision::{Decision, Reason, decide};
 pub use middleware::{Admission, AdmissionBuilder, BuildError};
 pub use observe::CallReport;
 pub use ownership::{ConflictKind, RetryConflict, SoleOwnerReport, SoleOwnerVerdict, verify_sole_owner};
 pub use policy::AdmissionPolicy;
 pub use reading::Reading;
+pub use request::AdmissionRequestExt;
 pub use spill::{Credential, Deferred, Deployment, FailOver, SpillOver};
 
 #[cfg(doctest)]

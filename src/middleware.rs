@@ -35,6 +35,7 @@ mod sent;
 
 use call::LogicalCall;
 
+pub(crate) use builder::Settings;
 pub use builder::{AdmissionBuilder, BuildError};
 
 /// Admits calls as the server's capacity allows: a [`reqwest_middleware::Middleware`].
@@ -96,7 +97,6 @@ struct Shared {
 
 impl Admission {
     /// A builder for anything but the defaults.
-    #[must_use]
     pub fn builder() -> AdmissionBuilder {
         AdmissionBuilder::default()
     }
@@ -111,7 +111,7 @@ impl Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        AdmissionBuilder::default().with_policy(AdmissionPolicy::default(), None)
+        Settings::default().assemble(AdmissionPolicy::default(), None, false)
     }
 }
 

@@ -208,7 +208,7 @@
 //! # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> std::io::Result<()> {
 //! let report = reqwest_admission::verify_sole_owner(&client).await?;
 //! if !report.is_sole_owner() {
-//!     eprintln!("{} requests for one call: {:?}", report.arrivals, report.verdict);
+//!     eprintln!("{} requests for one call: {:?}", report.arrivals(), report.verdict());
 //! }
 //! # Ok(())
 //! # }

@@ -109,9 +109,9 @@ async fn a_scope_function_that_panics_does_not_even_end_its_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_draw_that_panics_is_0_and_harms_no_call() {
-    let (gate, admission) = gated();
+    let (gate, _) = gated();
     let fuse = Fuse::lit();
-    let admission = admission.draws(move || {
+    let admission = Admission::builder().gate(gate.clone()).draws(move || {
         fuse.burn();
         0.5
     });

@@ -112,7 +112,7 @@ fn the_histogram_of_waits_has_what_was_really_waited() {
     waits.sort_by(f64::total_cmp);
     real.sort_by(f64::total_cmp);
     assert_eq!(waits, real);
-    let planned = reports.iter().filter_map(|report| report.details()[0].wait).max().unwrap();
+    let planned = reports.iter().filter_map(|report| report.details()[0].wait()).max().unwrap();
     assert!(waits[7] > planned.as_secs_f64(), "{waits:?}");
 }
 

@@ -295,7 +295,7 @@ async fn what_is_planned_and_what_was_really_waited_are_told_apart() {
         let (report, took) = call.await.unwrap();
         assert_eq!(report.waited(), took);
         let detail = report.details().remove(0);
-        let (planned, waited) = (detail.wait.unwrap(), detail.waited.unwrap());
+        let (planned, waited) = (detail.wait().unwrap(), detail.waited().unwrap());
         assert_eq!(waited, took);
         assert!(planned >= ms(1000) && planned <= ms(1101), "{planned:?}");
         real.push(waited);

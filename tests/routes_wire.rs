@@ -201,9 +201,10 @@ fn circles_and_other_faults_are_errors_of_construction() {
     assert_eq!(build(to(a()).spill_to(b())), None);
     let same = Deployment::new("c", "https://a.example/").api_key("S3CR3T");
     for (admission, problem) in [
-        (to(a()).primary("https://a.example/v1"), RouteProblem::IsPrimary),
+        (Admission::builder().spill_to(a()).primary("https://a.example/v1"), RouteProblem::IsPrimary),
         (
-            to(Deployment::azure_openai("s", "https://a.example", "gpt"))
+            Admission::builder()
+                .spill_to(Deployment::azure_openai("s", "https://a.example", "gpt"))
                 .primary("https://a.example/openai/deployments/gpt/chat/completions"),
             RouteProblem::IsPrimary,
         ),

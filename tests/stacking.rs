@@ -83,7 +83,12 @@ fn signal(outcome: &Result<Response, Error>, report: &CallReport) -> Signal {
 fn policy() -> AdmissionPolicy {
     AdmissionPolicy::builder()
         .max_attempts(u32::try_from(OURS).unwrap())
-        .backoff(Backoff::new(Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(1)))
+        .backoff(
+            Backoff::default()
+                .base(Duration::from_millis(1))
+                .cap(Duration::from_millis(4))
+                .floor(Duration::from_millis(1)),
+        )
         .jitter(reqwest_admission::jitter::UpwardJitter::None)
         .build()
         .unwrap()
@@ -976,9 +981,9 @@ async fn the_check_at_start_up_counts_and_names_the_likely_layer() {
     for (name, client, arrivals, check) in stacks {
         let found =
             tokio::time::timeout(Duration::from_secs(30), verify_sole_owner(&client)).await.unwrap().unwrap();
-        println!("| {name} | {} | {:?} |", found.arrivals, found.verdict);
-        assert!(found.arrivals == arrivals && check(&found.verdict), "{name}: {found:?}");
-        assert_eq!(found.is_sole_owner(), found.verdict == SoleOwner);
+        println!("| {name} | {} | {:?} |", found.arrivals(), found.verdict());
+        assert!(found.arrivals() == arrivals && check(found.verdict()), "{name}: {found:?}");
+        assert_eq!(found.is_sole_owner(), *found.verdict() == SoleOwner);
     }
 }
 
@@ -996,7 +1001,7 @@ async fn the_check_leaves_no_trace_and_ends_where_nothing_arrives() {
     let client = owned_around(plain().https_only(true)).build().unwrap();
     let found =
         tokio::time::timeout(Duration::from_secs(30), verify_sole_owner(&client)).await.unwrap().unwrap();
-    assert_eq!((found.arrivals, found.verdict), (0, SoleOwnerVerdict::Inconclusive));
+    assert_eq!((found.arrivals(), found.verdict()), (0, &SoleOwnerVerdict::Inconclusive));
 }
 
 /// Loops around the client, each of whose calls has new extensions: only the scope's cool-down can hold them back.

@@ -159,8 +159,10 @@ async fn law_3_missing_advice_backs_off_exponentially_and_ends_after_its_attempt
 #[tokio::test(start_paused = true)]
 async fn law_3_advice_of_zero_waits_a_doubling_floor() {
     let origin = Origin::always(|| Answer::status(429).header("retry-after", "0"));
-    let policy =
-        AdmissionPolicy::builder().backoff(Backoff::new(ms(500), ms(20_000), ms(50))).build().unwrap();
+    let policy = AdmissionPolicy::builder()
+        .backoff(Backoff::default().base(ms(500)).cap(ms(20_000)).floor(ms(50)))
+        .build()
+        .unwrap();
     let client = origin.behind(exact().policy(policy).build().unwrap());
     let start = Instant::now();
     let _ = client.get(URL).send().await;
@@ -228,10 +230,10 @@ async fn the_report_of_a_call_tells_its_attempts_waits_and_request_ids() {
         assert_eq!(report.request_ids(), ["req_1"]);
         let details = report.details();
         assert_eq!(details.len(), 3);
-        assert_eq!(details[0].hint.as_ref().unwrap().source().to_string(), "retry-after-ms");
-        assert_eq!(details[0].wait, Some(ms(105)));
+        assert_eq!(details[0].hint().unwrap().source().to_string(), "retry-after-ms");
+        assert_eq!(details[0].wait(), Some(ms(105)));
         assert_eq!(
-            details.iter().map(|detail| detail.status.unwrap().as_u16()).collect::<Vec<_>>(),
+            details.iter().map(|detail| detail.status().unwrap().as_u16()).collect::<Vec<_>>(),
             [429, 503, 200]
         );
     }

@@ -31,7 +31,9 @@ const SHORTLY: [(&str, &str); 1] = [("retry-after-ms", "20")];
 
 /// A policy whose backoff is short.
 fn quick() -> AdmissionPolicyBuilder {
-    AdmissionPolicy::builder().backoff(Backoff::new(ms(5), ms(10), ms(2))).max_attempts(3)
+    AdmissionPolicy::builder()
+        .backoff(Backoff::default().base(ms(5)).cap(ms(10)).floor(ms(2)))
+        .max_attempts(3)
 }
 
 /// Clients of the same policy: the layer on its own, and the owned stack.
@@ -185,8 +187,9 @@ async fn a_connection_that_is_refused_is_tried_again_for_any_method_and_the_erro
 
 #[tokio::test]
 async fn a_server_that_comes_up_within_the_budget_is_reached() {
-    let policy =
-        AdmissionPolicy::builder().backoff(Backoff::new(ms(200), ms(200), ms(200))).max_attempts(100);
+    let policy = AdmissionPolicy::builder()
+        .backoff(Backoff::default().base(ms(200)).cap(ms(200)).floor(ms(200)))
+        .max_attempts(100);
     for client in clients(policy) {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();

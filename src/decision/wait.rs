@@ -78,7 +78,7 @@ impl Wait {
         if self.raw > left || left.is_zero() {
             return Decision::SpillOver(Reason::BudgetExceeded);
         }
-        if call.attempts >= policy.max_attempts() {
+        if call.attempts >= call.max_attempts.unwrap_or(policy.max_attempts()) {
             return Decision::SpillOver(Reason::AttemptsExhausted);
         }
         if !call.replayable {

@@ -1,274 +1,205 @@
-//! Builds an [`Admission`].
+//! The one builder, of an [`Admission`] alone and of a whole client around it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Admission, ScopeFn, Shared};
-use crate::budget::RetryBudget;
-use crate::clock::{self, Chance};
+use super::Admission;
+use crate::clock::Chance;
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::Observer;
-use crate::ownership::Guard;
-use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
+use crate::policy::{AdmissionPolicy, PolicyError};
 use crate::reading::Profile;
-use crate::scope::RecentScopes;
-use crate::spill::{Deployment, FailOver, RouteError, RouteSettings, Router, Routes};
+use crate::spill::{Deployment, FailOver, RouteError, Router};
 
-/// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
-#[derive(Default)]
-pub struct AdmissionBuilder {
-    policy: AdmissionPolicyBuilder,
-    profile: Option<Profile>,
-    profiles: Vec<Profile>,
-    chance: Chance,
-    observer: Option<Arc<dyn Observer>>,
-    guarded: bool,
-    gate: GateChoice,
-    scope_by: Option<Arc<ScopeFn>>,
-    settle_from_usage: bool,
-    routes: RouteSettings,
-    #[cfg(feature = "estimate")]
-    estimator: Option<crate::estimate::BodyEstimator>,
+mod settings;
+
+pub(crate) use settings::Settings;
+
+/// Builds an [`Admission`], or by [`AdmissionClient::builder`](crate::AdmissionClient::builder) a whole client. The settings are
+/// the same.
+///
+/// Nothing is checked before `build`, which then checks everything. Setting the same thing twice is an error there, so that
+/// no setting is lost in silence.
+///
+/// ```
+/// use std::time::Duration;
+/// use reqwest_admission::{Admission, BuildError};
+///
+/// let admission = Admission::builder().latency_budget(Duration::from_secs(5)).max_attempts(3).build()?;
+///
+/// let error = Admission::builder().max_attempts(3).max_attempts(4).build().unwrap_err();
+/// assert_eq!(error.to_string(), "max_attempts is set twice: keep one of the two calls");
+/// # Ok::<(), BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until it is built"]
+pub struct AdmissionBuilder<S = ()> {
+    pub(crate) settings: Settings,
+    /// The client around the layer, if one is built.
+    pub(crate) stack: S,
 }
 
-/// Which gate to use; by default one of its own.
-#[derive(Debug, Default)]
-enum GateChoice {
-    #[default]
-    Own,
-    Shared(Gate),
-    None,
+impl Default for AdmissionBuilder {
+    fn default() -> Self {
+        Self { settings: Settings::default(), stack: () }
+    }
 }
 
 impl AdmissionBuilder {
-    /// Sets the whole policy.
-    #[must_use]
+    /// Checks the settings and builds the layer.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::SetTwice`] if two calls set the same thing, [`BuildError::Policy`] if a setting is out of its range, and
+    /// [`BuildError::Route`] if a deployment is not valid, is the primary, or leads to the same place as another; if
+    /// deployments come without a primary, or settings of routes without a deployment; or if the reserve is not less than
+    /// the latency budget.
+    pub fn build(self) -> Result<Admission, BuildError> {
+        self.settings.build(false)
+    }
+}
+
+impl<S> AdmissionBuilder<S> {
+    /// Sets the whole policy, for example one read from a configuration file. See [`policy`](crate::policy).
     pub fn policy(mut self, policy: AdmissionPolicy) -> Self {
-        self.policy = policy.into();
+        self.settings.policy.set(policy);
         self
     }
 
-    /// Sets the policy's [latency budget](AdmissionPolicy::latency_budget).
-    #[must_use]
+    /// Sets the [latency budget](AdmissionPolicy::latency_budget) of an otherwise default policy.
     pub fn latency_budget(mut self, budget: Duration) -> Self {
-        self.policy = self.policy.latency_budget(budget);
+        self.settings.latency_budget.set(budget);
         self
     }
 
-    /// Sets the policy's [attempts](AdmissionPolicy::max_attempts).
-    #[must_use]
+    /// Sets the [attempts](AdmissionPolicy::max_attempts) of an otherwise default policy.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.policy = self.policy.max_attempts(attempts);
+        self.settings.max_attempts.set(attempts);
         self
     }
 
-    /// Reads all responses with this profile, instead of the one of each answering host.
-    #[must_use]
+    /// Reads all responses with this profile, whatever host answers.
     pub fn profile(mut self, profile: impl Into<Profile>) -> Self {
-        self.profile = Some(profile.into());
+        self.settings.profile.set(profile.into());
         self
     }
 
-    /// Reads the responses of each of these profiles' hosts with it, before the built-in ones.
-    #[must_use]
+    /// Reads the responses of each of these profiles' hosts with it; those of other hosts with the built-in profiles.
+    /// Called again, it adds more.
     pub fn profiles(mut self, profiles: impl IntoIterator<Item = Profile>) -> Self {
-        self.profiles.extend(profiles);
+        self.settings.profiles.extend(profiles);
         self
     }
 
-    /// Uses `gate` instead of one of its own: configured limits, or one gate for several clients.
+    /// Uses `gate` instead of one of its own: for configured limits, or to share one gate among several clients. See
+    /// [`gate`](crate::gate).
     ///
     /// Clients share the scopes of a shared gate if endpoint, credential and label are the same. A credential in the
     /// [default headers](reqwest::ClientBuilder::default_headers) of a client cannot be seen here: clients that differ
     /// in it must not share a gate. An [`AdmissionClient`](crate::AdmissionClient) therefore shares no scope with an
     /// earlier one at the same gate, unless [`scope_by`](Self::scope_by) or the call itself names the scope.
-    #[must_use]
     pub fn gate(mut self, gate: Gate) -> Self {
-        self.gate = GateChoice::Shared(gate);
+        self.settings.gate.set(gate);
         self
     }
 
     /// Uses no gate: every call goes by its own advice alone, and nothing is learned.
-    #[must_use]
     pub fn without_gate(mut self) -> Self {
-        self.gate = GateChoice::None;
+        self.settings.without_gate.set(());
         self
     }
 
-    /// Names the scope of each request, instead of endpoint, credential and deployment or model. A
-    /// [`ScopeKey`](crate::gate::ScopeKey) that a call brings with `with_extension` goes before. If `scope` panics, the call
-    /// has the usual scope.
-    #[must_use]
+    /// Names the scope of each request, in place of endpoint, credential and deployment or model. A
+    /// [scope](crate::AdmissionRequestExt::scope) that a call sets itself goes first. If `scope` panics, the call has the
+    /// usual scope.
     pub fn scope_by(mut self, scope: impl Fn(&reqwest::Request) -> ScopeKey + Send + Sync + 'static) -> Self {
-        self.scope_by = Some(Arc::new(scope));
+        self.settings.scope_by.set(Arc::new(scope));
         self
     }
 
-    /// Settles each call's estimate with the token usage that its response states: in a JSON body, or in the last event of
+    /// Replaces each call's estimate by the token usage that its response states: in a JSON body, or in the last event of
     /// a stream that has one. Off by default. A stream is read as it passes by, never kept.
-    #[must_use]
-    pub const fn settle_from_usage(mut self, settle: bool) -> Self {
-        self.settle_from_usage = settle;
+    pub fn settle_from_usage(mut self, settle: bool) -> Self {
+        self.settings.settle_from_usage.set(settle);
         self
     }
 
-    /// Estimates the tokens of calls that bring no [`TokenEstimate`](crate::pace::TokenEstimate) from their bodies.
+    /// Estimates the tokens of calls that bring no [estimate](crate::AdmissionRequestExt::token_estimate) from their bodies.
     #[cfg(feature = "estimate")]
     #[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
-    #[must_use]
     pub fn estimator(mut self, estimator: crate::estimate::BodyEstimator) -> Self {
-        self.estimator = Some(estimator);
+        self.settings.estimator.set(estimator);
         self
     }
 
-    /// Adds a deployment that takes calls which the primary does not take in time. Asked in the order in which they are
-    /// added, or drawn by [weight](Deployment::weight); each at most once per call. See [`spill`](crate::spill).
-    #[must_use]
+    /// Adds a deployment that takes calls which the primary does not take in time. Deployments are asked in the order in
+    /// which they are added, or drawn by [weight](Deployment::weight); each at most once per call. See
+    /// [`spill`](crate::spill).
     pub fn spill_to(mut self, deployment: Deployment) -> Self {
-        self.routes.deployments.push(deployment);
+        self.settings.deployments.push(deployment);
         self
     }
 
-    /// Says which calls are routed: those to URLs at or below `url`. [`spill_to`](Self::spill_to) needs it. A deployment that
-    /// is the same is an error of [`build`](Self::build).
-    #[must_use]
+    /// Says which calls may be sent to another deployment: those to URLs at or below `url`. [`spill_to`](Self::spill_to)
+    /// needs it.
     pub fn primary(mut self, url: &str) -> Self {
-        self.routes.primary = Some(url.to_owned());
+        self.settings.primary.set(url.to_owned());
         self
     }
 
     /// Has `router` decide where calls go; see [`Router`].
-    #[must_use]
     pub fn router(mut self, router: impl Router + 'static) -> Self {
-        self.routes.router = Some(Arc::new(router));
+        self.settings.router.set(Arc::new(router));
         self
     }
 
-    /// Sets after how many honoured waits in vain, in a row, a call leaves for another deployment. Default: 2; 0 leaves
-    /// at the first refusal.
-    #[must_use]
-    pub const fn spill_after_failed_waits(mut self, waits: u32) -> Self {
-        self.routes.failed_waits = Some(waits);
+    /// Sets after how many waits in a row that ended in another refusal a call leaves for another deployment. Default: 2;
+    /// 0 leaves at the first refusal.
+    pub fn spill_after_failed_waits(mut self, waits: u32) -> Self {
+        self.settings.spill_after_failed_waits.set(waits);
         self
     }
 
     /// Sets the part of each call's budget that is kept for the next deployment: no wait for the primary goes into it. Half
     /// of it is for the primary's answer after the last such wait; no other deployment is asked with less than the other
-    /// half. Less than the policy's latency budget.
+    /// half. It must be less than the policy's latency budget.
     ///
-    /// By default twice the time that the next deployment usually takes to answer, at least a tenth of the budget; half
-    /// of the budget for one that has not answered yet, or takes longer than the budget.
-    #[must_use]
-    pub const fn spill_reserve(mut self, reserve: Duration) -> Self {
-        self.routes.reserve = Some(reserve);
+    /// By default it is twice the time that the next deployment usually takes to answer, and at least a tenth of the
+    /// budget; half of the budget for one that has not answered yet, or takes longer than the budget.
+    pub fn spill_reserve(mut self, reserve: Duration) -> Self {
+        self.settings.spill_reserve.set(reserve);
         self
     }
 
-    /// Sets which failures of a deployment, not refusals, send a call on to the next one; see [`FailOver`].
-    #[must_use]
-    pub const fn fail_over(mut self, fail_over: FailOver) -> Self {
-        self.routes.fail_over = fail_over;
+    /// Sets which failures of a deployment, other than refusals, send a call on to the next one; see [`FailOver`].
+    pub fn fail_over(mut self, fail_over: FailOver) -> Self {
+        self.settings.fail_over.set(fail_over);
         self
     }
 
-    /// Is told about every decision; see [`Observer`].
-    #[must_use]
+    /// Calls `observer` at every decision; see [`Observer`].
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+        self.settings.observer.set(Arc::new(observer));
         self
     }
 
     /// Makes all random draws from one generator of this seed, for repeatable tests.
-    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.chance = Chance::seeded(seed);
+        self.settings.seed.set(Chance::seeded(seed));
         self
     }
 
     /// Takes all random draws for waits from `draw`, which returns numbers in `[0, 1)`; others are moved into range.
-    /// If it panics, the draw is 0.
-    #[must_use]
+    /// If it panics, the draw is 0. `|| 0.0` leaves the jitter out.
     pub fn draws(mut self, draw: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        self.chance = Chance::Injected(Arc::new(draw));
+        self.settings.draws.set(Chance::Injected(Arc::new(draw)));
         self
-    }
-
-    /// Builds for a stack with a guard at its inner end.
-    pub(crate) const fn guarded(mut self) -> Self {
-        self.guarded = true;
-        self
-    }
-
-    /// What a guard needs to know of the built layer.
-    pub(crate) fn guard(&self) -> Guard {
-        Guard { ownership: self.policy.ownership(), observer: self.observer.clone(), seals: false }
-    }
-
-    /// Checks the settings and builds.
-    ///
-    /// # Errors
-    ///
-    /// [`BuildError::Policy`] where a setting is out of its range, [`BuildError::Route`] where a deployment to spill to is not
-    /// valid, is the primary, or leads to the same place as another, where no primary is named, and where the reserve is no
-    /// less than the latency budget.
-    pub fn build(self) -> Result<Admission, BuildError> {
-        let policy = self.policy.clone().build()?;
-        let guard = Guard { seals: true, ..self.guard() };
-        let routes = self.routes.clone().build(policy.latency_budget().duration(), &guard)?;
-        Ok(self.with_policy(policy, routes))
-    }
-
-    /// Builds with a policy that is already known to be good.
-    pub(super) fn with_policy(self, policy: AdmissionPolicy, routes: Option<Arc<Routes>>) -> Admission {
-        let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
-        #[cfg(feature = "estimate")]
-        let estimator = self.estimator;
-        let Self { profile, profiles, chance, observer, guarded, gate, scope_by, settle_from_usage, .. } =
-            self;
-        let (gate, recent_scopes) = match gate {
-            GateChoice::Own => (Some(Gate::default()), RecentScopes::default()),
-            GateChoice::Shared(gate) => {
-                // Its default headers may have a credential that nobody sees here.
-                let apart = guarded && !gate.is_first_client();
-                (Some(gate), if apart { RecentScopes::apart() } else { RecentScopes::default() })
-            }
-            GateChoice::None => (None, RecentScopes::default()),
-        };
-        let last_profile = Mutex::default();
-        let refuses_inside = profile.iter().chain(&profiles).any(Profile::refuses_inside);
-        Admission(Arc::new(Shared {
-            guarded,
-            any_arrived: AtomicBool::new(false),
-            policy,
-            profile,
-            profiles,
-            refuses_inside,
-            last_profile,
-            gate,
-            scope_by,
-            recent_scopes,
-            settle_from_usage,
-            routes,
-            native_spill_overs: AtomicU64::new(0),
-            #[cfg(feature = "estimate")]
-            estimator,
-            chance,
-            observer,
-            retry_budget,
-            calls: AtomicU64::new(0),
-        }))
     }
 }
 
-impl fmt::Debug for AdmissionBuilder {
+impl<S> fmt::Debug for AdmissionBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionBuilder")
-            .field("policy", &self.policy)
-            .field("profile", &self.profile)
-            .field("chance", &self.chance)
-            .finish_non_exhaustive()
+        f.debug_struct("AdmissionBuilder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -276,10 +207,26 @@ impl fmt::Debug for AdmissionBuilder {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// Two calls set the same thing, so that one of them would be lost.
+    #[error("{}", said_twice(setting, other))]
+    #[non_exhaustive]
+    SetTwice {
+        /// The method that sets it.
+        setting: &'static str,
+        /// The other method that sets it; the same one if it was called twice.
+        other: &'static str,
+    },
     /// A setting of the policy is out of its range.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A deployment to spill to cannot be routed to.
+    /// A deployment cannot be used as a route.
     #[error(transparent)]
     Route(#[from] RouteError),
+}
+
+fn said_twice(setting: &str, other: &str) -> String {
+    if setting == other {
+        return format!("{setting} is set twice: keep one of the two calls");
+    }
+    format!("{setting} and {other} set the same thing: keep one of the two calls")
 }

@@ -22,6 +22,7 @@ use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 use crate::reading::Hint;
+use crate::request::CallSettings;
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -39,6 +40,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) deadline: Instant,
     pub(super) cut_off: Option<Instant>,
     pub(super) idempotent: bool,
+    /// What the call set for itself, if anything.
+    pub(super) settings: Option<Box<CallSettings>>,
     /// Whether a layer inside sent a request of its own in place of an attempt's.
     pub(super) replaced: bool,
     /// Whether the method is HEAD, whose answers have no body.
@@ -66,6 +69,7 @@ impl<'a> LogicalCall<'a> {
     ) -> Result<Self> {
         let now = clock::now();
         let policy = &shared.policy;
+        let settings = CallSettings::of(extensions);
         let probe = extensions.get::<Probe>();
         let is_probe = probe.is_some();
         let budget = match probe {
@@ -76,18 +80,20 @@ impl<'a> LogicalCall<'a> {
             }
             None => {
                 shared.lock_retry_budget().deposit(now);
-                extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget())
+                settings.budget().unwrap_or(policy.latency_budget())
             }
         };
         let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
         let (has_key, announced) = (key.is_some(), repeats.and_then(RetryConflict::announced));
-        let entered = Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
+        let max_attempts = settings.max_attempts().unwrap_or(policy.max_attempts());
+        let entered = Run::enter(extensions, now, budget.deadline(now), max_attempts);
         let Entered { run, report, deadline, attempts, conflict } = entered;
         shared.own(announced, conflict, &report, extensions)?;
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
-        let idempotent = replay::is_idempotent(request, has_key, policy, &shared.chance);
+        let idempotent =
+            replay::is_idempotent(request, has_key, policy, &shared.chance) || settings.is_repeatable();
         let legs = match &shared.routes {
             Some(routes) if !is_probe && routes.covers(request.url()) => {
                 Some(Box::new(Legs::new(routes, now, deadline, budget.duration())))
@@ -108,6 +114,7 @@ impl<'a> LogicalCall<'a> {
             legs,
             cut_off: clamped.then_some(deadline),
             idempotent,
+            settings: (!settings.is_empty()).then(|| Box::new(settings)),
             replaced: false,
             is_head: request.method() == http::Method::HEAD,
             unclear: false,
@@ -235,7 +242,13 @@ impl<'a> LogicalCall<'a> {
 
     /// Whether the want of a copy is no obstacle to another attempt on this deployment.
     fn is_replayable(&self, has_copy: bool) -> bool {
-        has_copy || self.leg_attempts() >= self.policy().max_attempts()
+        has_copy || self.leg_attempts() >= self.max_attempts()
+    }
+
+    /// The most attempts on the deployment where the call is.
+    fn max_attempts(&self) -> u32 {
+        let own = self.settings.as_ref().and_then(|settings| settings.max_attempts());
+        own.unwrap_or(self.policy().max_attempts())
     }
 
     /// Decides about an attempt, and records it.
@@ -287,6 +300,7 @@ impl<'a> LogicalCall<'a> {
         let deadline = if clock::now() < self.deadline { self.deadline } else { at };
         let call = Call::new(deadline)
             .attempts(self.leg_attempts())
+            .max_attempts(self.max_attempts())
             .idempotent(self.idempotent)
             .replayable(replayable && !self.replaced)
             .retry_budget_open(may_charge && self.shared.lock_retry_budget().allows(at));

@@ -236,6 +236,7 @@ impl LogicalCall<'_> {
             possibly_processed: self.unclear,
             legs,
             copy,
+            settings: self.settings.take(),
         };
         let signal = SpillOver::new(facts, unsent);
         self.report.spilled_over(signal.clone());

@@ -72,22 +72,58 @@ const MAX_DETAILS: usize = 128;
 
 /// One attempt of a call and what was decided about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AttemptReport {
-    /// The response's status.
-    pub status: Option<StatusCode>,
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) hint: Option<Hint>,
+    pub(crate) decision: Decision,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) waited: Option<Duration>,
+}
+
+impl AttemptReport {
+    /// The response's status; `None` if there was no response.
+    #[must_use]
+    pub const fn status(&self) -> Option<StatusCode> {
+        self.status
+    }
+
     /// Why there is no response.
-    pub failure: Option<Failure>,
+    #[must_use]
+    pub const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
     /// The server's id of the request.
-    pub request_id: Option<String>,
-    /// The advice of the response.
-    pub hint: Option<Hint>,
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// The advice of the response, and the field it was read from.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&Hint> {
+        self.hint.as_ref()
+    }
+
     /// What was decided.
-    pub decision: Decision,
+    #[must_use]
+    pub const fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
     /// The wait as planned, jitter included. The gate may add to it.
-    pub wait: Option<Duration>,
-    /// The wait as it really was, from the outcome of this attempt until the gate let the next one go or turned it away.
-    pub waited: Option<Duration>,
+    #[must_use]
+    pub const fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// The wait as it really was, from the outcome of this attempt until the gate admitted the next one or turned it away.
+    #[must_use]
+    pub const fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
 }
 
 impl CallReport {

@@ -194,19 +194,33 @@ impl Probe {
 
 /// What [`verify_sole_owner`] saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SoleOwnerReport {
-    /// How many requests reached the wire for one call that was refused with a 429.
-    pub arrivals: u32,
-    /// How many reached it for one call that failed with a 500, `None` if that was not tried. More than 1 means that another
-    /// layer repeats failures: the admission layer repeats none during the check. A layer outside may; its sends come on top
-    /// of ours, they do not multiply them.
-    pub failure_arrivals: Option<u32>,
-    /// The likely cause.
-    pub verdict: SoleOwnerVerdict,
+    arrivals: u32,
+    failure_arrivals: Option<u32>,
+    verdict: SoleOwnerVerdict,
 }
 
 impl SoleOwnerReport {
+    /// How many requests reached the wire for one call that was refused with a 429.
+    #[must_use]
+    pub const fn arrivals(&self) -> u32 {
+        self.arrivals
+    }
+
+    /// How many requests reached the wire for one call that failed with a 500; `None` if that was not tried. More than 1
+    /// means that another layer repeats failures: the admission layer repeats none during the check. A layer outside may;
+    /// its sends come on top of ours, they do not multiply them.
+    #[must_use]
+    pub const fn failure_arrivals(&self) -> Option<u32> {
+        self.failure_arrivals
+    }
+
+    /// The likely cause.
+    #[must_use]
+    pub const fn verdict(&self) -> &SoleOwnerVerdict {
+        &self.verdict
+    }
+
     /// Whether nothing but the admission layer repeats refused calls.
     #[must_use]
     pub fn is_sole_owner(&self) -> bool {

@@ -129,10 +129,6 @@ impl AdmissionPolicyBuilder {
         self
     }
 
-    pub(crate) const fn ownership(&self) -> RetryOwnership {
-        self.retry_ownership
-    }
-
     /// Checks every value.
     ///
     /// # Errors

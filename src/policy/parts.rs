@@ -8,7 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::PolicyError;
 use super::range::{HOUR, MILLISECOND, MINUTE, share_within, within, written};
 
-/// The wait where the server advises none: full jitter on an exponential step.
+/// The wait if the server advises none: full jitter on an exponential step. Checked when the policy is built.
+///
+/// ```
+/// use std::time::Duration;
+/// use reqwest_admission::{AdmissionPolicy, policy::Backoff};
+///
+/// let backoff = Backoff::default().base(Duration::from_millis(200)).cap(Duration::from_secs(5));
+/// let policy = AdmissionPolicy::builder().backoff(backoff).build()?;
+/// # Ok::<(), reqwest_admission::policy::PolicyError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -36,10 +45,25 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// A backoff with these settings; checked when the policy is built.
+    /// The same with another first step.
     #[must_use]
-    pub const fn new(base: Duration, cap: Duration, floor: Duration) -> Self {
-        Self { base, cap, floor }
+    pub const fn base(mut self, base: Duration) -> Self {
+        self.base = base;
+        self
+    }
+
+    /// The same with another longest step.
+    #[must_use]
+    pub const fn cap(mut self, cap: Duration) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// The same with another least wait.
+    #[must_use]
+    pub const fn floor(mut self, floor: Duration) -> Self {
+        self.floor = floor;
+        self
     }
 
     pub(super) fn check(&self) -> Result<(), PolicyError> {

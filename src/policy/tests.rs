@@ -36,7 +36,9 @@ fn other_ways_to_write_a_duration_are_understood() {
 #[test]
 fn every_bad_value_names_its_field_its_value_and_the_range() {
     let builder = AdmissionPolicy::builder;
-    let backoff = |base, cap, floor| builder().backoff(Backoff::new(base * MS, cap * MS, floor * MS));
+    let backoff = |base, cap, floor| {
+        builder().backoff(Backoff::default().base(base * MS).cap(cap * MS).floor(floor * MS))
+    };
     let jitter = |jitter| builder().jitter(jitter);
     let share = |share| UpwardJitter::Proportional { share, at_least: MS };
     for (builder, expected) in [

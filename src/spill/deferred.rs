@@ -8,11 +8,13 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use reqwest::{Request, Url};
-use serde::{Deserialize, Serialize};
+use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::SpillOver;
 use super::credential::{Credential, InvalidCredential};
 use crate::credentials::{identifies_caller, keep_query, strip_url};
+use crate::request::CallSettings;
 
 /// Headers that go into a ticket unless told otherwise.
 const KEPT_HEADERS: [&str; 9] = [
@@ -31,10 +33,11 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// A call that is put off: what it takes to send it later, in a form that serde reads and writes.
 ///
-/// It holds the method, the URL, a few headers, the body, the idempotency key, and why and until when the call is put off.
-/// It never holds a credential: credential headers, cookies, headers marked
+/// It holds the method, the URL, a few headers, the body, the idempotency key, why and until when the call is put off, and
+/// what the call [set for itself](crate::AdmissionRequestExt): latency budget, priority, token estimate, attempts, and whether
+/// it is repeatable. It never holds a credential: credential headers, cookies, headers marked
 /// [sensitive](http::HeaderValue::set_sensitive), user information and credential parameters of the query are left out,
-/// and set again by [`into_request`](Self::into_request). The *body* is kept as it is; a caller who writes credentials
+/// and set again by [`into_call`](Self::into_call). The *body* is kept as it is; a caller who writes credentials
 /// or personal data into bodies has them in the queue.
 ///
 /// ```
@@ -47,13 +50,18 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 ///     let job: String = serde_json::to_string(&ticket)?;
 ///     // ... and in the worker, once `ticket.retry_at()` has come:
 ///     let ticket: Deferred = serde_json::from_str(&job)?;
-///     client.execute(ticket.into_request(&Credential::bearer("0123"))?).await?;
+///     ticket.into_call(&client, &Credential::bearer("0123"))?.send().await?;
 /// }
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A ticket names the version of its format, 1 today. Later releases read tickets of all earlier versions; a ticket of a
+/// later version is an error of serde that says so.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deferred {
+    #[serde(default = "first_version", deserialize_with = "known_version")]
+    version: u32,
     #[serde(with = "method")]
     method: Method,
     url: String,
@@ -68,6 +76,26 @@ pub struct Deferred {
     attempts: u32,
     #[serde(default)]
     possibly_processed: bool,
+    #[serde(default, skip_serializing_if = "CallSettings::is_empty")]
+    settings: CallSettings,
+}
+
+/// The version of the tickets that this release writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+/// That of tickets which name none.
+const fn first_version() -> u32 {
+    1
+}
+
+fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let version = u32::deserialize(deserializer)?;
+    if (first_version()..=VERSION).contains(&version) {
+        return Ok(version);
+    }
+    Err(de::Error::custom(format_args!(
+        "the ticket has format version {version}, this release of reqwest-admission reads 1 to {VERSION}: update the worker"
+    )))
 }
 
 /// A body, as text where it is some.
@@ -137,6 +165,7 @@ impl Deferred {
         strip_url(&mut url, |_| false);
         url.set_fragment(None);
         Some(Self {
+            version: VERSION,
             method: request.method().clone(),
             url: url.into(),
             headers: request.headers().iter().filter(kept).filter_map(text).collect(),
@@ -146,6 +175,7 @@ impl Deferred {
             reason: spill.reason().as_str().to_owned(),
             attempts: spill.attempts(),
             possibly_processed: spill.possibly_processed(),
+            settings: spill.settings(),
         })
     }
 
@@ -159,12 +189,29 @@ impl Deferred {
         self
     }
 
-    /// The request again, with `credential` on it and the same idempotency key; send it with `client.execute(..)`.
+    /// The call again, with `credential` on it, the same idempotency key, and the budget, priority and other settings that
+    /// it was made with. The whole budget counts anew from `send()`.
     ///
     /// # Errors
     ///
-    /// [`InvalidTicket`] where URL, a header or the body is none, which happens to tickets only that were changed on their
-    /// way, or where the credential is one that no header can carry.
+    /// As [`into_request`](Self::into_request).
+    pub fn into_call(
+        mut self,
+        client: &ClientWithMiddleware,
+        credential: &Credential,
+    ) -> Result<RequestBuilder, InvalidTicket> {
+        let settings = std::mem::take(&mut self.settings);
+        let request = self.into_request(credential)?;
+        Ok(settings.apply(RequestBuilder::from_parts(client.clone(), request)))
+    }
+
+    /// The request alone, with `credential` on it and the same idempotency key, for clients other than reqwest-middleware's.
+    /// It has no room for the call's budget and priority; [`into_call`](Self::into_call) keeps them.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTicket`] if the ticket was changed on its way, so that its URL, a header or its body is not valid, or if no
+    /// header can carry the credential.
     pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
         credential.check()?;
         let mut url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;

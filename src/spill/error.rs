@@ -76,7 +76,9 @@ pub enum RouteProblem {
     /// The reserve for a spill-over is no less than the latency budget, so that no wait would ever fit.
     #[error("spill_reserve has to be less than the policy's latency_budget, or no wait ever fits")]
     Reserve,
-    /// A primary or a router is given but no deployment to spill to.
-    #[error("no deployment is given to spill to")]
+    /// A primary, a router or another setting of routes is given, but no deployment.
+    #[error(
+        "no deployment is given: add one with spill_to, or leave out primary, router, fail_over and the spill_ settings"
+    )]
     NoDeployment,
 }

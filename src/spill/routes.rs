@@ -21,14 +21,13 @@ use crate::ownership::Guard;
 use crate::policy::written;
 
 /// The settings, before they are checked.
-#[derive(Default, Clone)]
 pub(crate) struct RouteSettings {
     pub(crate) deployments: Vec<Deployment>,
     pub(crate) primary: Option<String>,
     pub(crate) router: Option<Arc<dyn Router>>,
     pub(crate) failed_waits: Option<u32>,
     pub(crate) reserve: Option<Duration>,
-    pub(crate) fail_over: FailOver,
+    pub(crate) fail_over: Option<FailOver>,
 }
 
 /// The most deployments: one bit each.
@@ -39,7 +38,11 @@ impl RouteSettings {
     pub(crate) fn build(self, budget: Duration, guard: &Guard) -> Result<Option<Arc<Routes>>, RouteError> {
         let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem, value: None };
         if self.deployments.is_empty() {
-            let asked = self.primary.is_some() || self.router.is_some();
+            let asked = self.primary.is_some()
+                || self.router.is_some()
+                || self.failed_waits.is_some()
+                || self.reserve.is_some()
+                || self.fail_over.is_some();
             return if asked { Err(fault(PRIMARY, RouteProblem::NoDeployment)) } else { Ok(None) };
         }
         let primary = self.primary.as_ref().ok_or_else(|| fault(PRIMARY, RouteProblem::NoPrimary))?;
@@ -64,7 +67,7 @@ impl RouteSettings {
             by_weight: weighted > 0,
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
-            fail_over: self.fail_over,
+            fail_over: self.fail_over.unwrap_or_default(),
             away: Away::default(),
             circuit: Circuit::default(),
             primary_recent: Recent::default(),

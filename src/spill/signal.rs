@@ -11,6 +11,7 @@ use crate::body::LastResponse;
 use crate::decision::Reason;
 use crate::error_chain::{self, Echo};
 use crate::reading::{Hint, NativeSpillOver, Reading};
+use crate::request::CallSettings;
 
 /// A call that was given up so that something else can take it.
 ///
@@ -58,6 +59,8 @@ pub(crate) struct Facts {
     pub(crate) legs: Vec<LegReport>,
     /// A copy of the request as the caller gave it, for a ticket.
     pub(crate) copy: Option<Request>,
+    /// What the call set for itself, for a ticket.
+    pub(crate) settings: Option<Box<CallSettings>>,
 }
 
 impl Clone for SpillOver {
@@ -221,6 +224,10 @@ impl SpillOver {
     pub fn native_spill_over(&self) -> Option<&NativeSpillOver> {
         let of_legs = || self.inner.facts.legs.iter().rev().find_map(LegReport::native_spill_over);
         self.reading().and_then(Reading::native_spill_over).or_else(of_legs)
+    }
+
+    pub(super) fn settings(&self) -> CallSettings {
+        self.inner.facts.settings.as_deref().cloned().unwrap_or_default()
     }
 
     /// Shows the request, if it or a copy of it is here.

@@ -460,13 +460,14 @@ async fn a_level_refills_after_contention(record: &Incident) {
 }
 
 async fn calls_that_back_off_hold_no_permit(record: &Incident) {
-    let (gate, admission) = gated(Limits::new().concurrency(128));
+    let (gate, _) = gated(Limits::new().concurrency(128));
+    let admission = Admission::builder().gate(gate.clone()).draws(|| 0.999).scope_by(|_| scope());
     let incident = record.clone();
     let origin = Origin::new(move |_, request| match request.method().as_str() {
         "GET" => answer(&incident),
         _ => Answer::ok(),
     });
-    let client = origin.behind(admission.draws(|| 0.999).build().unwrap());
+    let client = origin.behind(admission.build().unwrap());
     let calls: Vec<_> = (0..128).map(|_| tokio::spawn(get(&client, record).send())).collect();
     settle().await;
     assert_eq!((origin.count(), occupied(&gate)), (128, (0, 0)));

@@ -37,7 +37,7 @@ async fn an_ordinary_failure_comes_through_a_retry_layer_outside_with_its_body()
 async fn the_check_tells_of_a_layer_outside_that_repeats_failures() {
     let failing = |client| async move {
         let found = verify_sole_owner(&client).await.unwrap();
-        (found.arrivals, found.failure_arrivals, found.verdict)
+        (found.arrivals(), found.failure_arrivals(), found.verdict().clone())
     };
     assert_eq!(failing(retried(policy())).await, (1, Some(4), SoleOwnerVerdict::SoleOwner));
     assert_eq!(failing(bare_around(plain(), policy())).await, (1, Some(1), SoleOwnerVerdict::SoleOwner));

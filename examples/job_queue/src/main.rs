@@ -127,8 +127,7 @@ async fn work(name: &str, database: &Path) -> Result<(), BoxDynError> {
 
 /// One job: the call again, under the worker's own credential.
 async fn send(ticket: Deferred, client: Data<ClientWithMiddleware>) -> Result<(), BoxDynError> {
-    let request = ticket.into_request(&Credential::header("api-key", KEY))?;
-    let response = client.execute(request).await?;
+    let response = ticket.into_call(&client, &Credential::header("api-key", KEY))?.send().await?;
     // A job that fails is tried again by the queue.
     response.error_for_status()?.bytes().await?;
     Ok(())

@@ -23,6 +23,7 @@ fn neither_text_shows_headers_or_body() {
         possibly_processed: false,
         legs: Vec::new(),
         copy: None,
+        settings: None,
     };
     let spill = SpillOver::new(facts, None);
     for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
@@ -57,6 +58,7 @@ fn a_bare_signal_is_found_however_it_is_wrapped() {
         possibly_processed: false,
         legs: Vec::new(),
         copy: None,
+        settings: None,
     };
     let signal = SpillOver::new(facts, None);
     let cases: [AnyError; 9] = [
