@@ -50,6 +50,32 @@ impl AdmissionClient {
         let stack = ClientStack { client, layers: Vec::new(), conflicts: Vec::new() };
         AdmissionBuilder { settings: Settings::default(), stack }
     }
+
+    /// A builder of a client for a test against a server on loopback, such as wiremock's: no proxy, whatever the environment
+    /// says, and no jitter, so that a wait is exactly as long as advised.
+    ///
+    /// Build one in each test. Its gate is its own, unless [`gate`](AdmissionBuilder::gate) sets one that several tests
+    /// share: wiremock gives the port of a finished test to a later one, and a scope is known by its host and port, so the
+    /// cool-downs of one test would hold in another.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use reqwest_admission::{AdmissionClient, SpillOver};
+    /// use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
+    ///
+    /// let server = MockServer::start().await;
+    /// let refusal = ResponseTemplate::new(429).insert_header("retry-after", "3600");
+    /// Mock::given(any()).respond_with(refusal).mount(&server).await;
+    ///
+    /// let client = AdmissionClient::for_tests().build()?;
+    /// let outcome = client.get(server.uri()).send().await;
+    /// assert_eq!(SpillOver::of(&outcome).unwrap().advised_wait().unwrap().as_secs(), 3600);
+    /// # Ok(()) }
+    /// ```
+    pub fn for_tests() -> AdmissionClientBuilder {
+        Self::builder(reqwest::Client::builder().no_proxy()).draws(|| 0.0)
+    }
 }
 
 /// Builds a [`ClientWithMiddleware`] that [`AdmissionClient`] owns, with all the settings of [`AdmissionBuilder`].
