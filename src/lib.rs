@@ -1,54 +1,43 @@
-//! Admission control for reqwest: a 429 becomes a decision.
+//! Rate limits for reqwest: a 429 becomes a decision.
 //!
-//! ```no_run
-//! use reqwest_admission::AdmissionClient;
-//!
-//! async fn items() -> Result<String, Box<dyn std::error::Error>> {
-//!     let client = AdmissionClient::builder(reqwest::Client::builder()).build()?;
-//!     Ok(client.get("https://api.example/v1/items").send().await?.text().await?)
-//! }
-//! ```
-//!
-//! The middleware [`Admission`] reads what a response says about capacity and then does one of three things
-//! ([`Decision`]): hands the response on, waits for as long as the server asks and sends again, or gives the call up
-//! at once with a [`SpillOver`], because the wait is longer than the call's [`LatencyBudget`] or would not help.
+//! A call waits as long as the server asks if it has that long; otherwise it says so at once, or goes to another deployment.
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use reqwest_admission::{LatencyBudget, SpillOver};
+//! use reqwest_admission::{AdmissionClient, AdmissionRequestExt as _, SpillOver};
 //!
-//! async fn example(client: reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::Result<()> {
-//!     let call = client.post("https://api.example/v1/generate").body("a prompt");
-//!     let outcome = call.with_extension(LatencyBudget::new(Duration::from_secs(5))).send().await;
-//!     match SpillOver::of(&outcome) {
-//!         Some(spill) => println!("{spill}; try again at {:?}", spill.retry_at()),
-//!         None => println!("{}", outcome?.text().await?),
-//!     }
-//!     Ok(())
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = AdmissionClient::builder(reqwest::Client::builder()).build()?;
+//!
+//! let call = client.get("https://api.example/v1/items").latency_budget(Duration::from_secs(5));
+//! let outcome = call.send().await;
+//! match SpillOver::of(&outcome) {
+//!     Some(spill) => println!("{spill}; try again at {:?}", spill.retry_at()),
+//!     None => println!("{}", outcome?.text().await?),
 //! }
+//! # Ok(()) }
 //! ```
 //!
-//! # Where things are
+//! The client reads what a response says about capacity and makes one of three decisions ([`Decision`]): it hands the response
+//! on, waits for as long as the server asks and sends again, or gives the call up with a [`SpillOver`], because the wait is
+//! longer than the call's [`LatencyBudget`] or would not help. What one call learns holds for all others of the same limit.
 //!
-//! | Room | What it holds |
+//! # Where to start
+//!
+//! | You want | Read |
 //! |---|---|
-//! | [`AdmissionClient`], [`AdmissionClientBuilder`] | a client in which nothing else retries |
-//! | [`Admission`], [`AdmissionBuilder`] | the middleware, for a stack of your own |
-//! | [`AdmissionClient`], [`RetryConflict`], [`verify_sole_owner`], [`who_retries`] | one owner of repeats in a stack of layers |
-//! | [`SpillOver`] | the signal that a call was given up, with the server's last response |
-//! | [`spill`], [`Deployment`], [`Deferred`] | other deployments that take a spilled call; tickets for a job queue |
-//! | [`gate`] | who may send, and when: scopes, cool-downs, permits, priorities |
-//! | [`observe`], [`CallReport`] | events, fields, the observer; what happened to one call |
-//! | [`policy`], [`AdmissionPolicy`] | every setting, its default, its allowed range |
-//! | [`budget`], [`LatencyBudget`] | the time of one call; the share of re-sends of a client |
-//! | [`decision`], [`decide`] | the decision itself, a pure function |
-//! | [`reading`], [`Reading`] | what one response says, read without any client |
-//! | [`jitter`] | the random part of a wait |
-//! | [`pace`] | the arithmetic of one scope: levels, paced re-opening, learning |
-//! | [`units`] | what servers count |
-//!
-//! Those from [`budget`] on are pure: time and chance are arguments, so that other stacks can use them without any client and
-//! tests need no clock.
+//! | a client | [`AdmissionClient`], and for single calls [`AdmissionRequestExt`] |
+//! | to know what happens on a refusal | [`guide::refusals`] |
+//! | other budgets, attempts, backoff | [`guide::policy`] |
+//! | limits, priorities, the state of a scope | [`guide::gate`] |
+//! | other deployments, tickets for a job queue | [`guide::routes`] |
+//! | logs, metrics, reports | [`guide::observing`] |
+//! | tests with wiremock | [`guide::testing`] |
+//! | to replace reqwest-retry, backon or a loop | [`guide::migrating`] |
+//! | language models, async-openai | [`guide::language_models`] |
+//! | a server that says things in its own way | [`guide::own_gateway`] |
+//! | to keep other retry layers out | [`guide::ownership`], [`who_retries`] |
+//! | the layer alone, in a stack of your own | [`Admission`] |
 //!
 //! # What holds
 //!
@@ -56,30 +45,29 @@
 //!   scope. Jitter only adds.
 //! * A wait is tested as a whole against what is left of the budget. It is never shortened to fit.
 //! * A refusal without advice is answered with backoff, not with an immediate repeat.
-//! * A response that may have been processed is repeated only where that is harmless.
+//! * A response that may have been processed is repeated only if that is harmless.
 //! * The caller can always reach the server's last response. Errors of other layers pass through untouched.
-//!
-//! # Order with other middlewares
-//!
-//! The first `.with()` is outermost. Put [`Admission`] outside of whatever must happen anew for each attempt
-//! (signatures, spans of an attempt), and leave out other retry layers: two of them multiply their attempts.
-//! [`AdmissionClient`] sees to all of that; take it where a layer inside reads or copies the body. See [`who_retries`].
 //!
 //! # Cancel safety
 //!
-//! Dropping the future of a call ends it at any point: nothing is sent after the drop, and no task or timer is left
-//! behind. There is no background task; everything happens in the callers' futures.
+//! Dropping the future of a call ends it at any point: nothing is sent after the drop, and its place in the queue, its permit
+//! and its reservation are given back. There is no background task and no timer is left behind.
 //!
 //! # Timeouts
 //!
 //! The latency budget, 30 s by default, is a deadline for the response *head*. A response that has begun is never cut.
-//! Calls whose head takes longer, as that of a language model that does not stream, need a larger budget or
+//! Calls whose head takes longer, for example those of a language model that does not stream, need a larger budget or
 //! [`AttemptTimeout::Unclamped`](policy::AttemptTimeout::Unclamped).
 //!
 //! # Secrets
 //!
-//! No event, report or error text holds a path, query, header value, body or credential; of what a server sends only
+//! No event, report or error text holds a path, query, header value, body or credential. Of what a server sends only
 //! the request id is shown, if it is short and printable.
+//!
+//! # Without reqwest
+//!
+//! [`reading`], [`decision`], [`budget`] and [`jitter`] are pure: time and chance are arguments, so other stacks can use them
+//! without any client, and tests need no clock.
 //!
 //! # Features
 //!
@@ -104,6 +92,8 @@ mod error_chain;
 #[cfg_attr(docsrs, doc(cfg(feature = "estimate")))]
 pub mod estimate;
 pub mod gate;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod jitter;
 mod middleware;
 pub mod observe;
