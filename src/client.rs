@@ -78,7 +78,7 @@ impl AdmissionClient {
     }
 }
 
-/// Builds a [`ClientWithMiddleware`] that [`AdmissionClient`] owns, with all the settings of [`AdmissionBuilder`].
+/// Builds a `ClientWithMiddleware` that [`AdmissionClient`] owns, with all the settings of [`AdmissionBuilder`].
 pub type AdmissionClientBuilder = AdmissionBuilder<ClientStack>;
 
 /// What an [`AdmissionClientBuilder`] builds around the admission layer: reqwest's client and the other middlewares.

@@ -11,16 +11,19 @@
 //!
 //! let mut headers = HeaderMap::new();
 //! headers.insert("retry-after-ms", HeaderValue::from_static("1500"));
-//! let reading = Reading::from_parts(StatusCode::TOO_MANY_REQUESTS, &headers, None, SystemTime::now());
+//! let (status, received) = (StatusCode::TOO_MANY_REQUESTS, SystemTime::now());
+//! let reading = Reading::from_parts(status, &headers, None, received);
 //!
 //! let now = Instant::now();
 //! let call = |budget| Call::new(LatencyBudget::new(budget).deadline(now));
 //! let policy = AdmissionPolicy::default();
 //!
-//! let roomy = decide(&policy, Outcome::Response(&reading), &call(Duration::from_secs(30)), now, Draw::ZERO);
-//! assert!(matches!(roomy, Decision::Wait { until, .. } if until == now + Duration::from_millis(1500)));
+//! let outcome = Outcome::Response(&reading);
+//! let roomy = decide(&policy, outcome, &call(Duration::from_secs(30)), now, Draw::ZERO);
+//! let then = now + Duration::from_millis(1500);
+//! assert!(matches!(roomy, Decision::Wait { until, .. } if until == then));
 //!
-//! let tight = decide(&policy, Outcome::Response(&reading), &call(Duration::from_secs(1)), now, Draw::ZERO);
+//! let tight = decide(&policy, outcome, &call(Duration::from_secs(1)), now, Draw::ZERO);
 //! assert_eq!(tight, Decision::SpillOver(Reason::BudgetExceeded));
 //! ```
 

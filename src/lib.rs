@@ -9,8 +9,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = AdmissionClient::builder(reqwest::Client::builder()).build()?;
 //!
-//! let call = client.get("https://api.example/v1/items").latency_budget(Duration::from_secs(5));
-//! let outcome = call.send().await;
+//! let call = client.get("https://api.example/v1/items");
+//! let outcome = call.latency_budget(Duration::from_secs(5)).send().await;
 //! match SpillOver::of(&outcome) {
 //!     Some(spill) => println!("{spill}; try again at {:?}", spill.retry_at()),
 //!     None => println!("{}", outcome?.text().await?),

@@ -38,7 +38,7 @@ use call::LogicalCall;
 pub(crate) use builder::Settings;
 pub use builder::{AdmissionBuilder, BuildError};
 
-/// Admits calls as the server's capacity allows: a [`reqwest_middleware::Middleware`].
+/// Admits calls as the server's capacity allows: a middleware for reqwest-middleware.
 ///
 /// It sends, reads what the response says about capacity, decides, and then waits on tokio's clock or returns. Put it
 /// outermost, so that a wait covers all other layers; see the front page for the order with others.

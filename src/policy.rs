@@ -26,8 +26,9 @@ pub(crate) use range::written;
 /// use std::time::Duration;
 /// use reqwest_admission::AdmissionPolicy;
 ///
-/// let policy = AdmissionPolicy::builder().latency_budget(Duration::from_secs(5)).max_attempts(3).build()?;
-/// let same: AdmissionPolicy = serde_json::from_str(r#"{ "latency_budget": "5s", "max_attempts": 3 }"#)?;
+/// let budget = Duration::from_secs(5);
+/// let policy = AdmissionPolicy::builder().latency_budget(budget).max_attempts(3).build()?;
+/// let same: AdmissionPolicy = toml::from_str("latency_budget = \"5s\"\nmax_attempts = 3")?;
 /// assert_eq!(policy, same);
 ///
 /// let error = AdmissionPolicy::builder().max_attempts(0).build().unwrap_err();

@@ -12,11 +12,10 @@ use crate::gate::{Priority, ScopeKey};
 use crate::observe::CallReport;
 use crate::pace::TokenEstimate;
 
-/// Settings of a single call, as methods of reqwest-middleware's [`RequestBuilder`].
+/// Settings of a single call, as methods of reqwest-middleware's `RequestBuilder`.
 ///
 /// Each replaces what the client's builder says, for this call alone. Setting one twice keeps the later value, as
-/// [`RequestBuilder::with_extension`] does. [`Extensions`] have the same methods, for calls that are sent with
-/// [`execute_with_extensions`](reqwest_middleware::ClientWithMiddleware::execute_with_extensions).
+/// `with_extension` does. `http::Extensions` have the same methods, for calls that are sent with `execute_with_extensions`.
 ///
 /// ```
 /// use std::time::Duration;

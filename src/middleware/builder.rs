@@ -26,7 +26,8 @@ pub(crate) use settings::Settings;
 /// use std::time::Duration;
 /// use reqwest_admission::{Admission, BuildError};
 ///
-/// let admission = Admission::builder().latency_budget(Duration::from_secs(5)).max_attempts(3).build()?;
+/// let budget = Duration::from_secs(5);
+/// let admission = Admission::builder().latency_budget(budget).max_attempts(3).build()?;
 ///
 /// let error = Admission::builder().max_attempts(3).max_attempts(4).build().unwrap_err();
 /// assert_eq!(error.to_string(), "max_attempts is set twice: keep one of the two calls");

@@ -24,7 +24,8 @@ use crate::spill::{LegReport, Quiet, SpillOver};
 /// use reqwest_admission::CallReport;
 ///
 /// let report = CallReport::new();
-/// let outcome = client.get("https://api.example/").with_extension(report.clone()).send().await;
+/// let call = client.get("https://api.example/").with_extension(report.clone());
+/// let outcome = call.send().await;
 /// println!("{} attempt(s), waited {:?}", report.attempts(), report.waited());
 /// # }
 /// ```

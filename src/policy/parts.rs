@@ -14,7 +14,8 @@ use super::range::{HOUR, MILLISECOND, MINUTE, share_within, within, written};
 /// use std::time::Duration;
 /// use reqwest_admission::{AdmissionPolicy, policy::Backoff};
 ///
-/// let backoff = Backoff::default().base(Duration::from_millis(200)).cap(Duration::from_secs(5));
+/// let (base, cap) = (Duration::from_millis(200), Duration::from_secs(5));
+/// let backoff = Backoff::default().base(base).cap(cap);
 /// let policy = AdmissionPolicy::builder().backoff(backoff).build()?;
 /// # Ok::<(), reqwest_admission::policy::PolicyError>(())
 /// ```

@@ -44,7 +44,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// # async fn example(client: reqwest_middleware::ClientWithMiddleware) -> Result<(), Box<dyn std::error::Error>> {
 /// use reqwest_admission::{Credential, SpillOver, spill::Deferred};
 ///
-/// let outcome = client.post("https://api.example/v1/embed").bearer_auth("0123").body("text").send().await;
+/// let call = client.post("https://api.example/v1/embed").bearer_auth("0123").body("text");
+/// let outcome = call.send().await;
 /// if let Some(spill) = SpillOver::of(&outcome) {
 ///     let ticket = spill.clone().into_deferred()?;
 ///     let job: String = serde_json::to_string(&ticket)?;

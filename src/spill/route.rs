@@ -22,8 +22,8 @@ use crate::reading::Profile;
 /// ```
 /// use reqwest_admission::{Admission, Deployment};
 ///
-/// let standby = Deployment::azure_openai("standard", "https://standby.openai.azure.com", "gpt-standard")
-///     .api_key("0123");
+/// let standby = "https://standby.openai.azure.com";
+/// let standby = Deployment::azure_openai("standard", standby, "gpt-standard").api_key("0123");
 /// let admission =
 ///     Admission::builder().primary("https://ptu.openai.azure.com").spill_to(standby).build()?;
 /// # Ok::<(), reqwest_admission::BuildError>(())
@@ -118,7 +118,7 @@ impl Deployment {
         self
     }
 
-    /// Sends requests to this deployment with `client`, a [`reqwest::Client`] or a [`ClientWithMiddleware`].
+    /// Sends requests to this deployment with `client`, a `reqwest::Client` or a `ClientWithMiddleware`.
     ///
     /// By default a deployment on another origin than the primary has a plain client with the TLS backend that reqwest is
     /// compiled with, the proxies of the environment, no cookies and no retries, which follows redirects within the

@@ -138,12 +138,16 @@ pub enum Choice {
 /// use reqwest_admission::spill::{Choice, DeploymentState, RouteCall};
 /// use reqwest_admission::{Admission, Deployment};
 ///
-/// let by_region = |call: &RouteCall<'_>, _: &DeploymentState<'_>, targets: &[DeploymentState<'_>]| {
+/// fn by_region(
+///     call: &RouteCall<'_>,
+///     _primary: &DeploymentState<'_>,
+///     targets: &[DeploymentState<'_>],
+/// ) -> Choice {
 ///     match targets.iter().position(|target| call.region == Some(target.name)) {
 ///         Some(index) if call.reason.is_some() => Choice::SpillTo(index),
 ///         _ => Choice::Default,
 ///     }
-/// };
+/// }
 /// let admission = Admission::builder()
 ///     .primary("https://api.example")
 ///     .spill_to(Deployment::new("eu", "https://eu.example").bearer("0123"))
