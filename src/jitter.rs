@@ -11,7 +11,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
 use serde::de;
 use serde::{Deserialize, Serialize};
 
@@ -62,13 +61,13 @@ pub enum UpwardJitter {
         /// The share of the wait, from 0 to 1.
         share: f64,
         /// The spread of short waits.
-        #[serde(with = "written_duration")]
+        #[serde(with = "crate::policy::duration::jitter_at_least")]
         at_least: Duration,
     },
     /// Uniform on `[0, up_to)`, whatever the wait.
     Uniform {
         /// The spread.
-        #[serde(with = "written_duration")]
+        #[serde(with = "crate::policy::duration::jitter_up_to")]
         up_to: Duration,
     },
     /// Wake at the advised moment exactly. Callers that share a limit then wake together.
@@ -89,11 +88,11 @@ enum Written {
     Proportional {
         #[serde(default = "default_share")]
         share: f64,
-        #[serde(with = "written_duration", default = "default_spread")]
+        #[serde(with = "crate::policy::duration::jitter_at_least", default = "default_spread")]
         at_least: Duration,
     },
     Uniform {
-        #[serde(with = "written_duration")]
+        #[serde(with = "crate::policy::duration::jitter_up_to")]
         up_to: Duration,
     },
     None,

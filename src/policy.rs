@@ -12,6 +12,7 @@ use crate::budget::LatencyBudget;
 use crate::jitter::UpwardJitter;
 
 mod builder;
+pub(crate) mod duration;
 mod parts;
 mod range;
 

@@ -88,6 +88,7 @@ mod routes;
 mod signal;
 mod target;
 mod transport;
+mod written;
 
 pub use circuit::FailOver;
 pub use credential::{Credential, InvalidCredential};

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
 use serde::{Deserialize, Serialize};
 
 use super::range::{HOUR, MILLISECOND, MINUTE, YEAR, share_within, within};
@@ -17,19 +16,19 @@ use crate::jitter::UpwardJitter;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdmissionPolicyBuilder {
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::latency_budget")]
     pub(super) latency_budget: Duration,
     pub(super) max_attempts: u32,
     pub(super) backoff: Backoff,
     pub(super) jitter: UpwardJitter,
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::reset_margin")]
     pub(super) reset_margin: Duration,
     pub(super) retry_budget: RetryBudgetPolicy,
     pub(super) mint_idempotency_key: bool,
     pub(super) attempt_timeout: AttemptTimeout,
     pub(super) on_spill: OnSpill,
     pub(super) retry_ownership: RetryOwnership,
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::body_read_timeout")]
     pub(super) body_read_timeout: Duration,
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::fmt::serde::unsigned_duration::friendly::compact::required as written_duration;
 use serde::{Deserialize, Serialize};
 
 use super::PolicyError;
@@ -24,14 +23,14 @@ use super::range::{HOUR, MILLISECOND, MINUTE, share_within, within, written};
 #[non_exhaustive]
 pub struct Backoff {
     /// The first step. Default: 500 ms; 1 ms to 1 hour.
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::backoff_base")]
     pub base: Duration,
     /// The longest step. Default: 20 s; from `base` to 1 day.
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::backoff_cap")]
     pub cap: Duration,
     /// The least wait before any repeat; where a server advises 0 it doubles with each attempt, up to `cap`.
     /// Default: 100 ms; 1 ms to 1 minute, and at most `cap`.
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::backoff_floor")]
     pub floor: Duration,
 }
 
@@ -84,7 +83,7 @@ impl Backoff {
 pub struct RetryBudgetPolicy {
     share: f64,
     minimum_per_second: u32,
-    #[serde(with = "written_duration")]
+    #[serde(with = "super::duration::retry_budget_time_window")]
     time_window: Duration,
     charge: RetryCharge,
 }
