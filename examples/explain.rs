@@ -5,13 +5,15 @@
 //! cargo run --example explain -- --jsonl < tests/data/responses.jsonl
 //! ```
 //!
+//! `cargo install reqwest-admission --features explain` gives it as the program `reqwest-admission-explain`.
+//!
 //! Options: `--budget-ms N` (default 30000) and `--attempt N` (default 1) of the call to decide about, `--profile NAME`
 //! of the vendor, `--profile-file FILE` of a profile of your own in TOML or JSON, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
 //! line out. Of a response as curl printed it, the waits before all further attempts are shown as well, which requests may
 //! be sent again, and what the gate does about other calls of the scope. Exits with 1 where an input could not be read, with 2 on a usage error.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, Read as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,8 +27,26 @@ use serde::{Deserialize, Serialize};
 #[path = "explain/forecast.rs"]
 mod forecast;
 
-const USAGE: &str =
-    "usage: explain [--jsonl] [--profile NAME | --profile-file FILE] [--budget-ms N] [--attempt N] < input";
+const USAGE: &str = "usage: explain [--jsonl] [--profile NAME | --profile-file FILE] [--budget-ms N] [--attempt N] < input\n\
+     `explain --help` says more";
+
+const HELP: &str = "\
+Explains a response: how it is read, and what would be done about it.
+
+  curl -si https://api.example/v1/items | explain
+
+Input is what `curl -i` printed. Options:
+  --budget-ms N        what is left of the call's latency budget (default: 30000)
+  --attempt N          how often the call has been sent (default: 1)
+  --profile NAME       read it as the vendor of this name answers, for example openai (default: standard)
+  --profile-file FILE  read it by a profile of your own, in TOML, or in JSON if the name ends in .json
+  --jsonl              one case per line in (id, provider, status, headers, body, now), one answer per line out
+  --help               this text
+
+It prints the advice and where it was read; the wait that is planned, or its range; which requests may be sent again;
+what the gate does about other calls; and for each field that speaks of capacity whether it decides, was outranked, or
+was not understood. It exits with 1 if the input cannot be read, and with 2 if an option is wrong.
+";
 
 struct Options {
     jsonl: bool,
@@ -92,7 +112,12 @@ fn profile_in(file: &str) -> Result<Profile, String> {
     profile.map_err(|problem| format!("{file}: {problem}"))
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|arg| arg == "--help" || arg == "-h") {
+        // A reader that has seen enough is no failure.
+        let _ = std::io::stdout().lock().write_all(HELP.as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let options = match Options::from_args(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(problem) => {
@@ -308,9 +333,31 @@ fn explain_printed(options: &Options) -> std::io::Result<bool> {
     if options.own_profile.is_none() && profile.name() != options.profile {
         eprintln!("no profile is called {:?}, reading with the standard one", options.profile);
     }
-    std::io::stdout().lock().write_all(explain(&printed, profile, options)?.as_bytes())?;
+    let text = explain(&printed, profile, options)?;
+    let stdout = std::io::stdout();
+    let colours = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    stdout.lock().write_all(if colours { coloured(&text) } else { text }.as_bytes())?;
     Ok(true)
 }
+
+/// The same text for a terminal: labels dim, and the decision in the colour of its kind.
+fn coloured(text: &str) -> String {
+    let line = |line: &str| {
+        let (label, value) = line.split_at(line.len().min(LABEL));
+        let colour = match (label.trim_end(), value) {
+            ("decision", value) if value.starts_with("admit") => "1;32",
+            ("decision", value) if value.starts_with("wait") => "1;33",
+            ("decision", _) => "1;31",
+            ("why", value) if value.ends_with("decides") => "1",
+            _ => "0",
+        };
+        format!("\x1b[2m{label}\x1b[0m\x1b[{colour}m{value}\x1b[0m\n")
+    };
+    text.lines().map(line).collect()
+}
+
+/// The width of the labels.
+const LABEL: usize = 12;
 
 fn explain(printed: &Printed<'_>, profile: &Profile, options: &Options) -> std::io::Result<String> {
     let Printed { status, headers, body } = printed;
@@ -437,6 +484,21 @@ mod tests {
     fn line<'t>(text: &'t str, name: &str) -> &'t str {
         let found = text.lines().find_map(|line| line.strip_prefix(&format!("{name:<12}")));
         found.unwrap_or_else(|| panic!("no {name} in {text}"))
+    }
+
+    #[test]
+    fn the_help_names_every_option_and_colours_change_no_word() {
+        for option in ["--jsonl", "--profile", "--profile-file", "--budget-ms", "--attempt"] {
+            assert!(HELP.contains(option) && USAGE.contains(option), "{option}");
+        }
+        let text = "status      429\ndecision    wait 2000 ms\nwhy         retry-after (2): decides\n";
+        let coloured = coloured(text);
+        assert!(coloured.contains("\x1b[1;33mwait 2000 ms\x1b[0m"), "{coloured}");
+        let plain: String = coloured
+            .split('\x1b')
+            .map(|part| part.split_once('m').filter(|_| part.starts_with('[')).map_or(part, |(_, rest)| rest))
+            .collect();
+        assert_eq!(plain, text);
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub enum Decision {
     /// Hand the outcome to the caller as it is: a success, an error of the caller's own making, or a failure that
     /// is not about capacity and may not be repeated.
     Admit,
-    /// Send again at `until`.
+    /// Send again at `until`. More fields may follow.
+    #[non_exhaustive]
     Wait {
         /// The moment to send at: never before the advised one, never after the call's deadline.
         until: Instant,

@@ -13,7 +13,7 @@ use reqwest_admission::{Admission, AdmissionPolicy, LatencyBudget, Reading};
 use reqwest_middleware::{ClientBuilder, Middleware, Next};
 use tokio::time::Instant;
 
-use crate::{Options, whole_millis};
+use super::{Options, whole_millis};
 
 /// The waits before each further attempt, from the lowest random draw to the highest. Each is that of a whole budget: what
 /// earlier waits have used up shortens the highest.
