@@ -11,8 +11,8 @@
 //! A re-send that the server itself invited with a positive wait is no storm and is not charged by default.
 //!
 //! A re-send is charged when it is decided. A call that is dropped in its wait before one (the future is cancelled, or
-//! a timeout around it ends) does not give the charge back, which counts until the window of the budget has passed. So
-//! where many calls are cancelled in their waits, later ones may find the budget spent, although little was sent again.
+//! a timeout around it ends) does not give the charge back, which counts until the window of the budget has passed. So if
+//! many calls are cancelled in their waits, later ones may find the budget spent, although little was sent again.
 //!
 //! Both are pure: the current moment is an argument.
 
@@ -97,7 +97,7 @@ impl RetryBudget {
         self.policy.reserve_thousandths().saturating_add(booked) >= RESEND
     }
 
-    /// Takes one re-send out, where it fits; says whether it did.
+    /// Takes one re-send out if it fits; says whether it did.
     ///
     /// Charge a re-send when it is decided, not when it is sent: calls that are still waiting have already
     /// claimed their share. There is no giving back: a call that is dropped in its wait keeps what it took until the

@@ -1,4 +1,4 @@
-//! The random part of a wait: upward jitter on top of advice, full jitter where there is none.
+//! The random part of a wait: upward jitter on top of advice, full jitter if there is none.
 //!
 //! Jitter spreads callers that were all told the same moment. It only ever adds to what a server advised: a
 //! draw that shortens the wait sends into a closed window, and costs a rejection for nothing. Where no server

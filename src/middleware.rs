@@ -101,8 +101,8 @@ impl Admission {
         AdmissionBuilder::default()
     }
 
-    /// How many calls the service spilled over by itself so far (`x-ms-is-spilled-over: true`). Counted where there is a
-    /// gate or an observer, for whom responses are read.
+    /// How many calls the service spilled over by itself so far (`x-ms-is-spilled-over: true`). Counted if there is a
+    /// gate or an observer, since only then are responses read.
     #[must_use]
     pub fn native_spill_overs(&self) -> u64 {
         self.0.native_spill_overs.load(Ordering::Relaxed)

@@ -50,7 +50,7 @@
 //!
 //! Each row is a test of `tests/stacking.rs`: one call, through the real layers, to a server on loopback that always
 //! answers 429. The policy allows 3 attempts. The columns *fits* and *exceeds* have the requests that reach the server
-//! where the advised wait fits into the latency budget and where it does not. With one owner they are 3 and 1.
+//! if the advised wait fits into the latency budget and if it does not. With one owner they are 3 and 1.
 //! reqwest-retry has 3 retries in these stacks, and reqwest's own policy 2. A layer that *builds requests anew* makes them of
 //! method, URL and headers of the one that it was given, and sends up to 3.
 //!
@@ -87,7 +87,7 @@
 //! | sends by a client of its own | 3 | 3 | `RetryConflict`: `ReplacedRequest` | detected after the first refusal |
 //! | hedge | 3 | 1 | `SpillOver` | detected: the second copy is stopped, the first goes on |
 //!
-//! The guard lets an attempt pass again after a response that no layer retries for want of capacity: anything but 408,
+//! The guard lets an attempt pass again after a response that no layer retries for lack of capacity: anything but 408,
 //! 425, 429 and 5xx. After those, after a failure, and while the first is on its way, a second is stopped.
 //!
 //! ## Around a client that exists
@@ -196,7 +196,7 @@
 //!
 //! Two headers are read and reported, and stop nothing: `x-stainless-retry-count` of a request
 //! ([`ConflictKind::AnnouncedRepeat`]: an SDK repeats), and `x-envoy-attempt-count` of a response
-//! ([`ConflictKind::ProxyRepeat`]: a proxy repeats on its way to the server, where only the proxy's settings help).
+//! ([`ConflictKind::ProxyRepeat`]: a proxy repeats on its way to the server, and only the proxy's settings help).
 //!
 //! # A check at start-up
 //!

@@ -22,11 +22,11 @@ pub enum Reason {
     ServerDirective,
     /// The request is larger than the server's limit will ever take.
     RequestTooLarge,
-    /// As many calls wait at the gate as may.
+    /// The gate's queue is full.
     QueueFull,
     /// The wait at the gate would be longer than the gate's own bound.
     QueueWaitExceeded,
-    /// Honoured waits were in vain too often in a row, and another deployment can take the call.
+    /// The deployment refused the call again after each of several waits in a row, and another one can take it.
     WaitsFailed,
     /// A router chose another deployment, or to give up.
     RouterChoice,
@@ -81,8 +81,8 @@ impl fmt::Display for Reason {
             Self::RequestTooLarge => "the request is larger than the limit",
             Self::QueueFull => "too many calls are waiting",
             Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
-            Self::WaitsFailed => "honoured waits were in vain",
-            Self::RouterChoice => "a router chose so",
+            Self::WaitsFailed => "the deployment refused again after every wait",
+            Self::RouterChoice => "the router sent it elsewhere or gave it up",
             Self::AwaitingProbe => "the primary is being probed",
             Self::Unreachable => "the deployment cannot be reached",
             Self::ServerFailed => "the server failed",

@@ -43,20 +43,20 @@ impl GateBuilder {
         self
     }
 
-    /// How many scopes are kept, at least 1; 1,024 unless told. Of a full map the sixteenth part that was used longest ago makes
-    /// room for new ones; never one that is closed or has calls waiting or in flight.
+    /// How many scopes are kept, at least 1. Default: 1,024. If they are full, the sixteenth part that was used longest ago
+    /// makes room for new ones, but never a scope that is closed or has calls waiting or in flight.
     pub const fn max_scopes(mut self, scopes: usize) -> Self {
         self.max_scopes = scopes;
         self
     }
 
-    /// How many calls may wait in one scope, at least 1; 16,384 unless told.
+    /// How many calls may wait in one scope, at least 1. Default: 16,384.
     pub const fn max_queue(mut self, calls: usize) -> Self {
         self.max_queue = calls;
         self
     }
 
-    /// The longest that any call may wait in the queue, whatever its deadline; not bounded unless told.
+    /// The longest that any call may wait in the queue, whatever its deadline. Default: no bound.
     ///
     /// Under lasting overload every call that is served waits about as long as it may, so this should be well below
     /// the callers' budgets.

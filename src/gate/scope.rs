@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 /// The key of a scope: the calls that share one server's limits.
 ///
-/// It is made of the endpoint, a keyed hash of the credential, and where limits are counted apart a label such as the
+/// It is made of the endpoint, a keyed hash of the credential, and if limits are counted apart, a label such as the
 /// model or the deployment. The key of the hash is random per process and the credential itself is not kept, so a key
 /// may be printed; it means nothing to another process.
 #[derive(Clone)]

@@ -23,7 +23,7 @@ pub struct ScopeSnapshot {
     pub endpoint: String,
     /// The label of the key.
     pub label: Option<String>,
-    /// Seconds until the cool-down ends; 0 where there is none.
+    /// Seconds until the cool-down ends; 0 if there is none.
     pub closed_for_seconds: f64,
     /// Calls in the queue, by class.
     pub waiting: Waiting,
@@ -49,19 +49,19 @@ pub struct Waiting {
     pub batch: usize,
 }
 
-/// How large calls had best be now, see [`Gate::advice`](super::Gate::advice).
+/// How large calls should be now, see [`Gate::advice`](super::Gate::advice).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Advice {
-    /// Seconds until a call of mean cost would be let go.
+    /// Seconds until a call of mean cost would be admitted.
     pub wait_seconds: f64,
     /// What it would wait for.
     pub cause: WaitCause,
-    /// The most output tokens that a call may ask for without waiting longer; `None` where no limit is known.
+    /// The most output tokens that a call may ask for without waiting longer; `None` if no limit is known.
     pub max_output: Option<u64>,
-    /// How many calls of mean cost may be sent at once; `None` where no limit is known.
+    /// How many calls of mean cost may be sent at once; `None` if no limit is known.
     pub batch_size: Option<u64>,
-    /// How many calls in flight the capacity keeps busy; `None` where it is not known.
+    /// How many calls in flight the capacity keeps busy; `None` if it is not known.
     pub concurrency: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ impl Gate {
         Snapshot { scopes }
     }
 
-    /// How large calls had best be in a scope, from what is left of its limits; `None` for an unknown scope.
+    /// How large calls should be in a scope, by what is left of its limits; `None` for an unknown scope.
     #[must_use]
     pub fn advice(&self, scope: &ScopeKey, now: Instant) -> Option<Advice> {
         let cell = self.0.memory.get(scope)?;

@@ -26,7 +26,7 @@ use crate::spill::{LegReport, Quiet, SpillOver};
 /// let report = CallReport::new();
 /// let call = client.get("https://api.example/").with_extension(report.clone());
 /// let outcome = call.send().await;
-/// println!("{} attempt(s), waited {:?}", report.attempts(), report.waited());
+/// println!("{} attempts, waited {:?}", report.attempts(), report.waited());
 /// # }
 /// ```
 ///
@@ -227,7 +227,7 @@ impl CallReport {
         inner.attempts.push(attempt);
     }
 
-    /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
+    /// What each deployment did about the call, in order: why the call left it, and what that cost. The last one has the
     /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {

@@ -243,7 +243,7 @@ pub enum SoleOwnerVerdict {
     /// Several requests without any backoff between them: most likely reqwest's own retry policy, else a layer that
     /// sends at once again.
     ReqwestRetries,
-    /// The stack saw the other layer itself, and stopped it where the policy says so.
+    /// The stack saw the other layer itself, and stopped it if the policy says so.
     Conflict(RetryConflict),
     /// Nothing arrived: a proxy, `https_only`, or a layer that answers by itself.
     Inconclusive,

@@ -78,7 +78,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// `input` tokens in (those that count, so without cached ones where the service does not count them) and
+    /// `input` tokens in (those that count, so without cached ones if the service does not count them) and
     /// `output` tokens out.
     #[must_use]
     pub const fn new(input: u64, output: u64) -> Self {

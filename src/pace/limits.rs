@@ -11,7 +11,7 @@ use crate::units::QuotaUnit;
 /// The limits of one scope as the operator knows them: a cap on whatever is learned from responses.
 ///
 /// Nothing needs to be configured: without limits the gate learns from rate-limit headers and from refusals. A
-/// configured limit keeps the first calls from being refused, and holds where a service tells nothing.
+/// configured limit keeps the first calls from being refused, and holds if a service states nothing.
 ///
 /// A limit per minute is a token bucket that holds one minute's worth and refills continuously, as OpenAI, Anthropic
 /// and Azure describe theirs.

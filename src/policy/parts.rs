@@ -28,7 +28,7 @@ pub struct Backoff {
     /// The longest step. Default: 20 s; from `base` to 1 day.
     #[serde(with = "super::duration::backoff_cap")]
     pub cap: Duration,
-    /// The least wait before any repeat; where a server advises 0 it doubles with each attempt, up to `cap`.
+    /// The least wait before any repeat; if a server advises 0, it doubles with each attempt, up to `cap`.
     /// Default: 100 ms; 1 ms to 1 minute, and at most `cap`.
     #[serde(with = "super::duration::backoff_floor")]
     pub floor: Duration,
@@ -211,7 +211,7 @@ pub enum OnSpill {
     /// As an error that owns the last response's status, headers and bounded body. Outer layers stop.
     #[default]
     Error,
-    /// As the server's last response itself, marked; an error only where there is no response.
+    /// As the server's last response itself, marked; as an error only if there is no response.
     Response,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// A failure after which the server may have processed the request is one only for calls that are harmless to repeat: an
 /// idempotent method, or an `Idempotency-Key`. Refusals (429 and the like) spill over in any case.
 ///
-/// Where the primary fails so, its circuit opens: at once if it cannot be reached, else after three failures in a row.
+/// If the primary fails so, its circuit opens: at once if it cannot be reached, otherwise after three failures in a row.
 /// Calls then go to the next deployment directly, if one can take them in time. After a second one call tries the primary
 /// again; each failure of such a call doubles that time, up to 30 s, and any other answer closes the circuit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -21,7 +21,7 @@ pub enum FailOver {
     #[default]
     Unsent,
     /// Also, for calls that are harmless to repeat, a 408 or a 5xx that says nothing of capacity, a lost connection, or no
-    /// answer in time. An attempt then ends where the time that is kept for the next deployment begins, unless attempts are
+    /// answer in time. An attempt then ends when the time that is kept for the next deployment begins, unless attempts are
     /// [unclamped](crate::policy::AttemptTimeout::Unclamped).
     Safe,
 }

@@ -40,7 +40,7 @@ impl Credential {
         Self(Kind::None)
     }
 
-    /// A header, for example `api-key`. A name or value that no header can have is found where the credential is used.
+    /// A header, for example `api-key`. A name or value that no header can have is an error when the credential is used.
     #[must_use]
     pub fn header(name: &str, value: &str) -> Self {
         let name = HeaderName::try_from(name).map_err(|_| InvalidCredential);

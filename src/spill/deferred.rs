@@ -124,12 +124,12 @@ mod method {
 impl SpillOver {
     /// The call as a ticket for later; see [`Deferred`]. The request stays with the signal.
     ///
-    /// Where the server may have processed the request ([`possibly_processed`](Self::possibly_processed)) the ticket says
+    /// If the server may have processed the request ([`possibly_processed`](Self::possibly_processed)), the ticket says
     /// so; whether to send it again is for the caller to decide.
     ///
     /// # Errors
     ///
-    /// [`NotDeferrable`] where there is no copy of the request: its body is a stream, or [`take_request`](Self::take_request)
+    /// [`NotDeferrable`] if there is no copy of the request: its body is a stream, or [`take_request`](Self::take_request)
     /// has taken it.
     pub fn into_deferred(self) -> Result<Deferred, NotDeferrable> {
         self.into_deferred_with(|_| false)
@@ -247,14 +247,14 @@ impl Deferred {
         &self.url
     }
 
-    /// The moment, by the wall clock, before which sending is of no use; `None` where no deployment named one.
+    /// The moment, by the wall clock, before which sending is of no use; `None` if no deployment named one.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
         let since_epoch = Duration::try_from(self.retry_at?.as_duration()).unwrap_or_default();
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
-    /// The time from `now` to [`retry_at`](Self::retry_at); zero where it is past or not known.
+    /// The time from `now` to [`retry_at`](Self::retry_at); zero if it is past or not known.
     #[must_use]
     pub fn wait(&self, now: SystemTime) -> Duration {
         self.retry_at().and_then(|at| at.duration_since(now).ok()).unwrap_or_default()
@@ -308,7 +308,7 @@ impl fmt::Debug for Deferred {
 
 /// There is no copy of the request to put off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no copy of the request: its body cannot be copied, or it was taken")]
+#[error("there is no copy of the request: its body is a stream, or take_request took it")]
 #[non_exhaustive]
 pub struct NotDeferrable;
 
@@ -317,13 +317,13 @@ pub struct NotDeferrable;
 #[non_exhaustive]
 pub enum InvalidTicket {
     /// The URL is no absolute `http` or `https` URL without credentials.
-    #[error("the ticket's URL is no absolute http or https URL without credentials")]
+    #[error("the ticket's URL must be an absolute http or https URL without credentials")]
     Url,
     /// A header has a name or value that no header can have.
     #[error("a header of the ticket has a name or value that no header can have")]
     Header,
     /// The body is not in the encoding that it says.
-    #[error("the ticket's body is not in the encoding that it says")]
+    #[error("the ticket's body is not the Base64 that it says it is")]
     Body,
     /// The credential cannot be used.
     #[error(transparent)]

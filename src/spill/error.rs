@@ -29,13 +29,13 @@ impl RouteError {
 #[non_exhaustive]
 pub enum RouteProblem {
     /// The name is empty, or `primary`.
-    #[error("its name is empty or \"primary\"")]
+    #[error("its name is empty or \"primary\": give it another")]
     Name,
     /// Two deployments have this name.
-    #[error("another deployment has the same name")]
+    #[error("another deployment has the same name: give each its own")]
     SameName,
     /// The URL is not an absolute `http` or `https` URL without user information.
-    #[error("its URL is not an absolute http or https URL without user information")]
+    #[error("its URL must be an absolute http or https URL without user information")]
     Url,
     /// A header to be removed or forwarded has a name that no header can have.
     #[error("a header to be removed or forwarded has a name that no header can have")]
@@ -47,23 +47,27 @@ pub enum RouteProblem {
     #[error("it has two credentials; set one, or several headers with one Credential::from_fn")]
     TwoCredentials,
     /// reqwest cannot build a client for it.
-    #[error("reqwest cannot build a client for it")]
+    #[error("reqwest cannot build a client for it: pass one with client(..)")]
     Client,
     /// The weight is 0.
     #[error("weight is 0, allowed is 1 to 4294967295")]
     Weight,
     /// Some deployments have a weight and others have none.
-    #[error("some deployments have a weight and others have none")]
+    #[error("some deployments have a weight and others have none: give one to all or to none")]
     MixedWeights,
     /// The share of the budget is not above 0 and at most 1.
     #[error("budget_share is out of its range, allowed is above 0 and at most 1")]
     BudgetShare,
     /// The deployment is the primary, so a spilled call would go in a circle. For another account there, give it a
     /// [client](super::Deployment::client) of its own: the primary's may add the primary's credential.
-    #[error("it is the primary itself, so that a spilled call would go in a circle")]
+    #[error(
+        "it is the primary itself, so a spilled call would go in a circle: name another URL, or pass a client(..) with another account"
+    )]
     IsPrimary,
     /// Another deployment leads to the same place with the same credential, so a spilled call would go in a circle.
-    #[error("another deployment leads to the same place, so that a spilled call would go in a circle")]
+    #[error(
+        "another deployment leads to the same place, so a spilled call would go in a circle: remove one of them"
+    )]
     SamePlace,
     /// There are more than 64 deployments.
     #[error("it is one too many, allowed are 1 to 64 deployments")]

@@ -56,7 +56,7 @@ pub struct Deployment {
 impl Deployment {
     /// A deployment at `url`, known as `name` in reports, events and metrics.
     ///
-    /// A `url` with a path (other than `/`) is where all routed requests go; without one they keep their own path. Its
+    /// If `url` has a path other than `/`, all routed requests go there; otherwise they keep their own path. Its
     /// query parameters are set on each request, in place of those of the same name.
     #[must_use]
     pub fn new(name: &str, url: &str) -> Self {
@@ -143,7 +143,7 @@ impl Deployment {
         self
     }
 
-    /// Lets a query parameter go along that is named like a credential and is none.
+    /// Lets a query parameter go along that is named like a credential but is not one.
     #[must_use]
     pub fn forward_query(mut self, name: &str) -> Self {
         self.forward_query.push(name.to_owned());
@@ -198,7 +198,7 @@ impl Deployment {
     }
 
     /// Sets the scope that its limits are counted in. By default its endpoint, credential and deployment or model;
-    /// where neither is named, the request's own label, so that models do not park each other.
+    /// if neither is named, the request's own label, so that models do not hold each other back.
     #[must_use]
     pub fn scope(mut self, scope: ScopeKey) -> Self {
         self.scope = Some(scope);

@@ -84,7 +84,7 @@ pub struct RouteCall<'a> {
     pub budget_left: Duration,
     /// How many tokens the call is estimated to take.
     pub estimate: Option<TokenEstimate>,
-    /// How many honoured waits of this call were in vain, in a row.
+    /// After how many waits in a row this call was refused again.
     pub failed_waits: u32,
     /// Why the call leaves where it is; only at [`Stage::Spill`].
     pub reason: Option<Reason>,
@@ -98,13 +98,13 @@ pub struct RouteCall<'a> {
 pub struct DeploymentState<'a> {
     /// The name it was given; `primary` for the primary.
     pub name: &'a str,
-    /// The time until its cool-down ends; `None` where it is open.
+    /// The time until its cool-down ends; `None` if it is open.
     pub closed_for: Option<Duration>,
-    /// How long a call like this would wait for it now, zero where it can go at once.
+    /// How long a call like this would wait for it now; zero if it can go at once.
     pub expected_wait: Duration,
-    /// The share of refusals for want of capacity among its last 32 answers, 0 to 1.
+    /// The share of refusals among its last 32 answers, 0 to 1.
     pub recent_refusals: f64,
-    /// Its weight, 1 where it has none.
+    /// Its weight; 1 if it has none.
     pub weight: u32,
 }
 
@@ -112,7 +112,7 @@ pub struct DeploymentState<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Choice {
-    /// As without a router of one's own.
+    /// The same as without a router.
     Default,
     /// Stays with the deployment that it is with, and waits if need be. At [`Stage::Spill`] the same as `GiveUp`.
     Stay,

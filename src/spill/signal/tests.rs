@@ -29,7 +29,7 @@ fn neither_text_shows_headers_or_body() {
     for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
         assert!(!text.contains("secret"), "{text}");
     }
-    assert_eq!(spill.to_string(), "spilled over after 3 attempt(s): all attempts are used (status 429)");
+    assert_eq!(spill.to_string(), "spilled over after 3 attempts: all attempts are used (status 429)");
 }
 
 /// A signal that a caller cloned out of its error and put into one of their own.

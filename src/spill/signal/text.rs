@@ -6,7 +6,11 @@ use super::SpillOver;
 
 impl fmt::Display for SpillOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "spilled over after {} attempt(s): {}", self.attempts(), self.reason())?;
+        match self.attempts() {
+            0 => write!(f, "spilled over without being sent: {}", self.reason())?,
+            1 => write!(f, "spilled over after 1 attempt: {}", self.reason())?,
+            attempts => write!(f, "spilled over after {attempts} attempts: {}", self.reason())?,
+        }
         if let Some(status) = self.status().filter(|_| self.inner.facts.is_about_last) {
             write!(f, " (status {}", status.as_u16())?;
             if let Some(hint) = self.hint() {
