@@ -1,7 +1,7 @@
 //! async-openai on top of an admission layer, against a fake OpenAI server on loopback.
 //!
 //! `cargo run --example async_openai` makes the same call by async-openai alone, which has a retry layer of its own,
-//! and through [`AdmissionClient`], and prints how many requests reached the server. It exits with a failure where the
+//! and through [`AdmissionClient`], and prints how many requests reached the server. It exits with a failure if the
 //! numbers are not as the text says.
 
 use std::fmt::Display;
@@ -158,7 +158,7 @@ impl Respond for Capacity {
                 }],
             }));
         }
-        // Rounded up: whoever comes at the advised moment is served.
+        // Rounded up, so that a call at the advised moment is served.
         ResponseTemplate::new(429)
             .insert_header("retry-after-ms", (left.as_millis() + 1).to_string())
             .set_body_json(json!({ "error": {
@@ -168,6 +168,6 @@ impl Respond for Capacity {
 }
 
 fn say(line: impl Display) {
-    // Whoever closes the pipe wants no more lines.
+    // A closed pipe wants no more lines.
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -10,7 +10,7 @@
 //! Options: `--budget-ms N` (default 30000) and `--attempt N` (default 1) of the call to decide about, `--profile NAME`
 //! of the vendor, `--profile-file FILE` of a profile of your own in TOML or JSON, `--jsonl` for one case per line (`id, provider, status, headers, body, now`) and one JSON object per
 //! line out. Of a response as curl printed it, the waits before all further attempts are shown as well, which requests may
-//! be sent again, and what the gate does about other calls of the scope. Exits with 1 where an input could not be read, with 2 on a usage error.
+//! be sent again, and what the gate does about other calls of the scope. It exits with 1 if an input could not be read, and with 2 if an option is wrong.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
@@ -414,7 +414,7 @@ fn describe(reading: &Reading, profile: &Profile, options: &Options) -> String {
             line("source", format!("{} ({:?})", hint.source(), hint.kind()));
         }
         None if reading.is_throttled() => line("wait", "none advised".to_owned()),
-        None => line("wait", "none: the request was not refused for want of capacity".to_owned()),
+        None => line("wait", "none: the request was not refused for lack of capacity".to_owned()),
     }
     if let Some(floor) = reading.backoff_floor() {
         line("floor", format!("{} ms, by the vendor's documentation", whole_millis(floor)));

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example quickstart` starts a server that refuses each of 193 calls once, sends the calls through a
 //! client with [`Admission`], prints a line per decision, and then compares what the client did with what the
-//! server's own stopwatch saw. It exits with a failure where a claim of the summary does not hold.
+//! server's own stopwatch saw. It exits with a failure if a claim of the summary does not hold.
 //!
 //! Most of these waits are about 40 ms, so a machine that is busy with something else shows in the times. A bare client
 //! beside it, which sleeps exactly as long as advised, tells how much of the lateness is the machine's.
@@ -45,7 +45,7 @@ const BARE_AT_MEDIAN: f64 = 0.075;
 /// How often the times are taken before they count as missed.
 const ROUNDS: usize = 3;
 
-/// The exit code where only times were missed, which says more of the machine than of the client.
+/// The exit code if only times were missed, which says more about the machine than of the client.
 const TOO_LATE: u8 = 3;
 
 /// The mean time in which a call that cannot be served in time must say so.
@@ -71,7 +71,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
         if claims.iter().any(|claim| claim.verdict == Verdict::Broken) {
             return Ok(ExitCode::FAILURE);
         }
-        say("\nThe times suffer where a machine is busy with something else.\n");
+        say("\nThe times suffer if the machine is busy with something else.\n");
     }
     Ok(ExitCode::from(TOO_LATE))
 }

@@ -3,7 +3,7 @@
 //! `cargo run --example spill_route` starts both on loopback, deals the 193 recorded waits to 16 accounts of the primary,
 //! and has each account send a call every 150 ms with a budget of two seconds. Short waits are honoured on the primary;
 //! longer ones, and calls that the gate knows to be turned away, go to the standby, under its own key and path. It prints
-//! where calls were answered, why they left and what that cost, and fails where a claim of the summary does not hold.
+//! where calls were answered, why they left and what that cost, and fails if a claim of the summary does not hold.
 
 #[path = "spill_route/server.rs"]
 mod server;

@@ -23,7 +23,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 #[derive(Debug, PartialEq)]
 enum Fetched {
     Text(String),
-    /// Not in time; the moment to try again, where the server named one.
+    /// Not in time; the moment to try again, if the server named one.
     Later(Option<SystemTime>),
 }
 

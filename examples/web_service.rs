@@ -89,7 +89,7 @@ impl<E: Into<reqwest_middleware::Error>> From<E> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Some(spill) = SpillOver::find(&self.0) else { return StatusCode::BAD_GATEWAY.into_response() };
-        // Rounded up, so that whoever comes back then is served.
+        // Rounded up, so that a caller who comes back then is served.
         let seconds = spill.advised_wait().unwrap_or_default().as_secs() + 1;
         let body = Json(serde_json::json!({ "error": spill.reason().as_str() }));
         (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, seconds.to_string())], body).into_response()

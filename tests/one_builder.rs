@@ -157,3 +157,18 @@ async fn the_settings_of_a_layer_s_builder_go_over_to_the_client() {
     let outcome = client.get(URL).with_extension(Priority::High).send().await;
     assert_eq!((SpillOver::of(&outcome).unwrap().attempts(), origin.count()), (2, 2));
 }
+
+/// As two tests do to which wiremock gives the same port, one after the other.
+#[tokio::test(start_paused = true)]
+async fn two_clients_for_tests_share_no_cool_down_and_wait_exactly_as_advised() {
+    let refused = |wait: &str| Answer::status(429).header("retry-after-ms", wait);
+    let first = Origin::always(move || refused("3600000"));
+    let client = AdmissionClient::for_tests().with(first.clone()).build().unwrap();
+    assert!(SpillOver::of(&client.get(URL).send().await).is_some());
+
+    let second = Origin::in_order([refused("1000")]);
+    let client = AdmissionClient::for_tests().with(second.clone()).build().unwrap();
+    let start = tokio::time::Instant::now();
+    assert_eq!(client.get(URL).send().await.unwrap().status(), 200);
+    assert_eq!(second.times(start), [ms(0), ms(1000)]);
+}

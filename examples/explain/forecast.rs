@@ -36,7 +36,7 @@ pub(crate) fn range(reading: &Reading, options: &Options, attempt: u32) -> Optio
     Some(format!("{least} to {longest} ms"))
 }
 
-/// The wait after one attempt, in milliseconds, where there is one.
+/// The wait after one attempt, in milliseconds, if there is one.
 fn planned(reading: &Reading, options: &Options, attempt: u32, draw: f64) -> Option<u64> {
     let (decision, at) = options.decide(reading, attempt, true, Draw::new(draw));
     match decision {

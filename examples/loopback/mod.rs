@@ -20,7 +20,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The value of a header, by its name in lower case; empty where there is none.
+    /// The value of a header, by its name in lower case; empty if there is none.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }

@@ -58,7 +58,7 @@ impl Server {
         })
     }
 
-    /// A standby that serves whoever shows its key.
+    /// A standby that serves every request with its key.
     pub(crate) fn standby(expected: &'static str) -> io::Result<Self> {
         let counts = Arc::<Mutex<Counts>>::default();
         let counted = Arc::clone(&counts);

@@ -1,9 +1,9 @@
-//! Calls that nobody takes now, parked in a job queue and done after the reset, none lost when a worker is killed.
+//! Calls that cannot be served now, parked in a job queue and done after the reset; none is lost when a worker is killed.
 //!
 //! `cargo run -p job_queue` starts a deployment on loopback that is closed for three seconds and sends it 40 calls with a
 //! budget of 500 ms. Each comes back as a spill-over at once and goes, as a [`Deferred`] ticket, into a queue of
 //! [apalis](https://docs.rs/apalis) in a file of `SQLite`, to be run when the deployment opens. A worker, a process of its own,
-//! is killed half way; another one goes on. No ticket holds the key: each worker sets its own. It fails where a claim of the
+//! is killed half way; another one goes on. No ticket holds the key: each worker sets its own. It fails if a claim of the
 //! summary does not hold.
 
 mod server;
