@@ -594,10 +594,10 @@ fn recorded_servers_are_read() {
     assert_eq!(count, 63);
 }
 
-/// The profile of the README's "Your own gateway".
+/// The profile of the guide "A server that says things in its own way".
 fn gateway() -> &'static str {
-    let section = include_str!("../README.md").split_once("## Your own gateway").unwrap().1;
-    section.split_once("```toml").unwrap().1.split_once("```").unwrap().0
+    let guide = include_str!("../src/guide/own_gateway.md");
+    guide.split_once("```toml").unwrap().1.split_once("```").unwrap().0
 }
 
 #[test]
