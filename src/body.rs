@@ -81,6 +81,11 @@ impl Peeked {
         &self.head
     }
 
+    /// The host that answered.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.url.host_str()
+    }
+
     /// The body as far as it is read, at most `limit` bytes.
     pub(crate) fn text(&self, limit: usize) -> Bytes {
         let mut parts = self.frames.iter().filter_map(data);

@@ -54,7 +54,7 @@ pub enum Decision {
         wait: Duration,
         /// The advice, where there was any.
         hint: Option<Hint>,
-        /// Whether the re-send is to be taken out of the [retry budget](crate::budget::RetryBudget).
+        /// Whether the re-send is to be taken out of the [retry budget](crate::budget#why-a-retry-budget).
         charged: bool,
     },
     /// Give the call up here, at once, so that something else can take it.
@@ -139,7 +139,7 @@ impl Call {
         self
     }
 
-    /// Sets whether the [retry budget](crate::budget::RetryBudget) has room for one more re-send.
+    /// Sets whether the [retry budget](crate::budget#why-a-retry-budget) has room for one more re-send.
     #[must_use]
     pub const fn retry_budget_open(mut self, open: bool) -> Self {
         self.retry_budget_open = open;

@@ -9,7 +9,6 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use tracing::Instrument as _;
 
-use crate::budget::RetryBudget;
 use crate::clock::Chance;
 use crate::error_chain;
 use crate::gate::{Gate, ScopeKey};
@@ -30,10 +29,12 @@ mod leg_time;
 mod legs;
 mod read;
 mod replay;
+mod retry_budget;
 mod routing;
 mod sent;
 
 use call::LogicalCall;
+use retry_budget::RetryBudget;
 
 pub use builder::{AdmissionBuilder, BuildError};
 

@@ -17,11 +17,11 @@ impl LogicalCall<'_> {
     /// Waits until the gate lets the call go, or until it is certain that it will not in time. Without a gate, and if the
     /// gate can hold no more scopes, there is no permit and none is needed.
     pub(super) async fn acquire(&mut self, place: Option<Place>) -> Result<Option<Permit>, Refusal> {
-        let Some(entry) = self.entry.take() else {
+        let Some(mut entry) = self.entry.take() else {
             self.end_wait();
             return Ok(None);
         };
-        let acquired = self.permit(&entry, place).await;
+        let acquired = self.permit(&mut entry, place).await;
         self.entry = Some(entry);
         self.end_wait();
         acquired
@@ -29,7 +29,7 @@ impl LogicalCall<'_> {
 
     async fn permit(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &mut Entry<'_>,
         mut place: Option<Place>,
     ) -> Result<Option<Permit>, Refusal> {
         let mut now = clock::now();
@@ -50,7 +50,7 @@ impl LogicalCall<'_> {
             if waits {
                 now = clock::now();
                 // Between the grant and this task's turn another call was refused: the scope is closed to this one, too.
-                if permit.is_overtaken(now) {
+                if entry.is_overtaken(&permit, now) {
                     place = Some(permit.step_back());
                     continue;
                 }
@@ -61,7 +61,7 @@ impl LogicalCall<'_> {
             Box::pin(entry.book(&permit, self.deadline)).await?;
             to_be_booked = false;
             now = clock::now();
-            if !permit.is_overtaken(now) {
+            if !entry.is_overtaken(&permit, now) {
                 return Ok(Some(permit));
             }
             // While the fleet was asked, another call was refused. What is booked there stays booked.

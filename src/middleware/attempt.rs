@@ -48,10 +48,11 @@ impl LogicalCall<'_> {
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> AttemptOutcome {
-        if let Some(permit) = permit {
-            permit.sent(clock::now());
+        let now = clock::now();
+        if let (Some(permit), Some(entry)) = (permit, &mut self.entry) {
+            entry.sent(permit, now);
         }
-        let end = self.attempt_ends(clock::now());
+        let end = self.attempt_ends(now);
         self.count_attempt();
         let (attempt, armed) = match self.own_client() {
             Some(client) => self.send_with(client, *request),
@@ -113,6 +114,7 @@ impl LogicalCall<'_> {
 
     fn count_attempt(&mut self) {
         self.attempts = self.attempts.saturating_add(1);
+        self.charged = None;
         self.run.attempt_started();
         self.report.sent();
     }

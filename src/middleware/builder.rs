@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::retry_budget::RetryBudget;
 use super::{Admission, ScopeFn, Shared};
-use crate::budget::RetryBudget;
 use crate::clock::{self, Chance};
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::Observer;

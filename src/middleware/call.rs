@@ -53,6 +53,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) earlier: Option<Box<Earlier>>,
     /// The error of an attempt that was to be repeated.
     pub(super) lost: Option<Failed>,
+    /// When the re-send that the call waits for was charged to the retry budget.
+    pub(super) charged: Option<Instant>,
     /// Whether a name that did not resolve has been asked again.
     pub(super) asked_again: bool,
     pub(super) span: Span,
@@ -117,6 +119,7 @@ impl<'a> LogicalCall<'a> {
             waiting: None,
             earlier: None,
             lost: None,
+            charged: None,
             asked_again: false,
             span: observe::call_span(request),
         })
@@ -207,6 +210,9 @@ impl<'a> LogicalCall<'a> {
         request: Box<Request>,
         extensions: &Extensions,
     ) -> Step {
+        if let Some(charged) = self.charged.take() {
+            self.shared.lock_retry_budget().give_back(charged, clock::now());
+        }
         if self.onward(reason, turn, Some(&request), extensions) {
             return Step::Attempt { request, place: None };
         }
@@ -249,10 +255,12 @@ impl<'a> LogicalCall<'a> {
             }
         };
         // Another call may have taken the last of the retry budget meanwhile.
-        if let Decision::Wait { charged: true, .. } = decision
-            && !self.shared.lock_retry_budget().withdraw(tried.at)
-        {
-            decision = self.planned(tried, copy.is_some(), false);
+        if let Decision::Wait { charged: true, .. } = decision {
+            if self.shared.lock_retry_budget().withdraw(tried.at) {
+                self.charged = Some(tried.at);
+            } else {
+                decision = self.planned(tried, copy.is_some(), false);
+            }
         }
         self.record(&tried.sent, &decision, tried.at);
         self.unclear |= tried.sent.is_unclear();

@@ -9,7 +9,7 @@ use reqwest_middleware::{Error, Result};
 
 use super::acquire::Waiting;
 use super::call::LogicalCall;
-use super::entry::{self, InBody};
+use super::entry::InBody;
 use super::legs::Turn;
 use super::replay::Failed;
 use super::sent::{Earlier, Position, Sent};
@@ -119,8 +119,8 @@ impl LogicalCall<'_> {
         self.note(Some(false));
         self.arrived(response.status(), reading.as_ref());
         observe::close(&self.span, self.attempts, &Decision::Admit);
-        if let Some(permit) = &mut permit {
-            entry::taken(permit, reading.as_ref(), clock::now());
+        if let (Some(permit), Some(entry)) = (&mut permit, &self.entry) {
+            entry.taken(permit, reading.as_ref(), || self.profile_of(&response), clock::now());
         }
         self.hand_over(response, permit)
     }

@@ -140,9 +140,13 @@ impl LogicalCall<'_> {
 
     /// What is known of the vendor where the call is.
     pub(super) fn profile_of(&self, response: &Response) -> Profile {
+        self.profile_of_host(response.url().host_str())
+    }
+
+    pub(super) fn profile_of_host(&self, host: Option<&str>) -> Profile {
         match self.target() {
             Some(target) => target.profile.clone(),
-            None => self.shared.profile_of(response.url().host_str().unwrap_or_default()),
+            None => self.shared.profile_of(host.unwrap_or_default()),
         }
     }
 
@@ -264,7 +268,7 @@ impl LogicalCall<'_> {
         self.deadline = own.min(latest);
         let label = legs.primary_scope.as_ref().and_then(ScopeKey::label_str);
         let scope = target.scope(label, self.shared.recent_scopes.client());
-        self.entry = self.entry.take().map(|entry| entry.moved_to(scope));
+        self.entry = self.entry.take().map(|entry| entry.moved_to(scope, target.has_scope));
         if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
             seen_as.1 = host.into();
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::Response;
 
 use super::call::LogicalCall;
-use super::entry;
+use super::entry::Entry;
 use super::sent::{Sent, Tried};
 use crate::body::Peeked;
 use crate::clock;
@@ -17,19 +17,20 @@ use crate::ownership::invites_retry;
 use crate::reading::{Hint, HintKind, MAX_BODY, Profile, Reading};
 
 /// A response whose body is on its way. Dropped half way, it still tells the gate what has arrived of it.
-struct Arriving {
+struct Arriving<'a> {
     /// Taken out once it has been read.
     peeked: Option<Peeked>,
     /// Given up once the gate has learned of the refusal.
     permit: Option<Permit>,
     place: Option<Place>,
+    entry: Option<&'a Entry<'a>>,
     profile: Profile,
     received_at: SystemTime,
     at: Instant,
     deadline: Instant,
 }
 
-impl Arriving {
+impl Arriving<'_> {
     /// What the response says by its head, and by what is there of its body if that is to count.
     fn reading(&self, peeked: &Peeked, with_body: bool) -> Reading {
         let (status, headers) = (peeked.head().status, &peeked.head().headers);
@@ -38,12 +39,12 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        if let (Some(peeked), Some(permit)) = (&self.peeked, self.permit.take()) {
+        if let (Some(peeked), Some(permit), Some(entry)) = (&self.peeked, self.permit.take(), self.entry) {
             let reading = self.reading(peeked, true);
             if reading.is_refused_unprocessed() {
-                drop(entry::refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
+                drop(entry.refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
             }
         }
     }
@@ -61,6 +62,7 @@ impl LogicalCall<'_> {
             peeked: Some(Peeked::unread(response)),
             permit,
             place: None,
+            entry: self.entry.as_ref(),
             received_at: clock::wall_clock(),
             at,
             deadline: self.deadline,
@@ -77,7 +79,7 @@ impl LogicalCall<'_> {
     }
 
     /// Reads the body, unless the head decides alone. Returns whether what is there of it counts.
-    async fn read_body(&self, arriving: &mut Arriving, draw: Draw, replayable: bool) -> bool {
+    async fn read_body(&self, arriving: &mut Arriving<'_>, draw: Draw, replayable: bool) -> bool {
         let Some(peeked) = &mut arriving.peeked else { return false };
         if !arriving.profile.inspects_body(peeked.head().status, &peeked.head().headers) {
             return false;
@@ -101,7 +103,7 @@ impl LogicalCall<'_> {
     /// Tells the gate what the head says. Returns whether the head has decided that the call leaves, whatever the body says.
     async fn learn_head(
         &self,
-        arriving: &mut Arriving,
+        arriving: &mut Arriving<'_>,
         draw: Draw,
         patience: Instant,
         replayable: bool,
@@ -133,7 +135,10 @@ impl LogicalCall<'_> {
         if read.1.is_refused_unprocessed() {
             return self.learn(permit, &read.1, decision, tried.at, &mut tried.place).await;
         }
-        entry::taken(&mut permit, (!invites_retry(read.1.status())).then_some(&read.1), tried.at);
+        if let Some(entry) = &self.entry {
+            let reading = (!invites_retry(read.1.status())).then_some(&read.1);
+            entry.taken(&mut permit, reading, || self.profile_of_host(read.0.host()), tried.at);
+        }
         tried.permit = Some(permit);
     }
 
@@ -152,7 +157,7 @@ impl LogicalCall<'_> {
             Decision::Wait { until, .. } => until.saturating_duration_since(at),
             Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
         };
-        *place = entry::refused(permit, reading, planned, self.deadline, at);
+        *place = entry.refused(permit, reading, planned, self.deadline, at);
         if let Some(booked) = booked {
             let advised = reading.hint().map(Hint::wait).unwrap_or_default();
             entry.publish(booked, advised.saturating_sub(clock::since(at))).await;

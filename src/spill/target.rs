@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) profile: Profile,
     scope: ScopeKey,
     /// Whether the user named the scope.
-    has_scope: bool,
+    pub(crate) has_scope: bool,
     /// Whether the scope is counted per label of the request, which passes unchanged.
     follows_label: bool,
     /// The client that it is reached with, if not through the primary's own stack.
