@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use reqwest_middleware::{ClientWithMiddleware, Middleware};
 
-use crate::middleware::{AdmissionBuilder, BuildError};
-use crate::ownership::{ConflictKind, RetryConflict, known_conflict};
+use crate::middleware::{AdmissionBuilder, BuildError, known_conflict};
+use crate::ownership::{ConflictKind, RetryConflict};
 use crate::policy::{AdmissionPolicy, RetryOwnership};
 
 /// Builds clients in which nothing but the admission layer retries.

@@ -13,7 +13,7 @@ use crate::clock::Chance;
 use crate::error_chain;
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::{self, CallReport, Observer};
-use crate::ownership::RetryConflict;
+use crate::ownership::{ConflictKind, RetryConflict};
 use crate::policy::{AdmissionPolicy, RetryOwnership};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
@@ -195,4 +195,20 @@ impl std::fmt::Debug for Shared {
             .field("chance", &self.chance)
             .finish_non_exhaustive()
     }
+}
+
+/// The crates whose layers retry, as they stand in the names of types.
+///
+/// Type names are not a stable contract; the guards at run time catch what this list misses.
+const RETRYING_CRATES: [&str; 1] = ["reqwest_retry::"];
+
+/// The conflict that a layer of type `M` is, if its type is known to retry.
+pub(crate) fn known_conflict<M: 'static>() -> Option<RetryConflict> {
+    let name = std::any::type_name::<M>();
+    if std::any::TypeId::of::<M>() == std::any::TypeId::of::<Admission>() {
+        return Some(RetryConflict::of_layer(ConflictKind::NestedAdmission, name));
+    }
+    // The type parameters of a wrapper name what it wraps, so the whole name is searched.
+    let retries = RETRYING_CRATES.iter().any(|known| name.contains(known));
+    retries.then(|| RetryConflict::of_layer(ConflictKind::KnownRetryLayer, name))
 }

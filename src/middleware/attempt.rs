@@ -13,29 +13,30 @@ use super::replay::Failed;
 use super::sent::{AttemptOutcome, Sent};
 use crate::clock;
 use crate::gate::Permit;
-use crate::ownership::{Attempt, RetryConflict, Seal, invites_retry, seal};
+use crate::ownership::{Attempt, RetryConflict, explain_copy, invites_retry, seal};
 use crate::policy::RetryOwnership;
 use crate::reading::proxy_attempts;
 
 /// How an attempt is kept from being sent twice.
-enum Armed {
+struct Armed {
+    attempt: Attempt,
+    by: Protection,
+}
+
+#[derive(PartialEq, Eq)]
+enum Protection {
     /// The guard at the inner end sees to it.
-    Guarded(Attempt),
-    Sealed(Seal),
-    Not,
+    Guard,
+    Seal,
+    Nothing,
 }
 
 impl Armed {
     /// Whether a layer inside sent a request of its own in place of the attempt's, perhaps more than once: a response came
     /// over a connection, and the attempt's request never came to the inner end.
     fn was_replaced(&self, response: &Response) -> bool {
-        let arrived = match self {
-            Self::Guarded(attempt) => attempt.has_arrived(),
-            Self::Sealed(seal) => seal.has_arrived(),
-            Self::Not => true,
-        };
         // Caches and stand-ins for a server answer by themselves, over no connection.
-        !arrived && response.remote_addr().is_some()
+        self.by != Protection::Nothing && !self.attempt.has_arrived() && response.remote_addr().is_some()
     }
 }
 
@@ -53,12 +54,13 @@ impl LogicalCall<'_> {
             entry.sent(permit, now);
         }
         let end = self.attempt_ends(now);
-        self.count_attempt();
-        let (attempt, armed) = match self.own_client() {
-            Some(client) => self.send_with(client, *request),
+        let attempt = self.count_attempt();
+        let armed = self.arm(attempt, &mut request);
+        let attempt = match self.own_client() {
+            Some(client) => self.send_with(client, *request, &armed.attempt),
             None => {
-                let armed = self.arm(&mut request, extensions);
-                (next.clone().run(*request, extensions), armed)
+                armed.attempt.expect_in(extensions);
+                next.clone().run(*request, extensions)
             }
         };
         let outcome = match end {
@@ -88,7 +90,7 @@ impl LogicalCall<'_> {
                 }
                 Sent::Unread(response)
             }
-            Some(Err(error)) => Sent::Failed(Failed::new(self.explain(error, armed), &mut self.asked_again)),
+            Some(Err(error)) => Sent::Failed(Failed::new(self.explain(error, &armed), &mut self.asked_again)),
         })
     }
 
@@ -97,13 +99,13 @@ impl LogicalCall<'_> {
     fn send_with<'n>(
         &self,
         client: ClientWithMiddleware,
-        mut request: Request,
-    ) -> (Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>>, Armed) {
+        request: Request,
+        attempt: &Attempt,
+    ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>> {
         let mut extensions = Extensions::new();
         self.report.leave_in(&mut extensions);
-        let attempt = self.run.guarded_attempt(&mut extensions);
-        let armed = if self.shared.guarded { Armed::Guarded(attempt) } else { self.sealed(&mut request) };
-        (Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await }), armed)
+        attempt.expect_in(&mut extensions);
+        Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await })
     }
 
     /// Whether a sealed request has ever come through the layers that the call goes through now.
@@ -112,42 +114,39 @@ impl LogicalCall<'_> {
         own.map_or(&self.shared.any_arrived, |target| &target.any_arrived)
     }
 
-    fn count_attempt(&mut self) {
+    fn count_attempt(&mut self) -> Attempt {
         self.attempts = self.attempts.saturating_add(1);
         self.charged = None;
-        self.run.attempt_started();
         self.report.sent();
+        self.run.attempt_started()
     }
 
     /// Makes the request of an attempt one that is sent only once.
-    fn arm(&self, request: &mut Request, extensions: &mut Extensions) -> Armed {
-        if self.shared.guarded {
-            Armed::Guarded(self.run.guarded_attempt(extensions))
-        } else {
-            self.sealed(request)
+    fn arm(&self, attempt: Attempt, request: &mut Request) -> Armed {
+        let by = match self.shared.policy.retry_ownership() {
+            _ if self.shared.guarded => Protection::Guard,
+            RetryOwnership::Enforce => Protection::Seal,
+            _ => Protection::Nothing,
+        };
+        if by == Protection::Seal {
+            seal(request, attempt.clone());
         }
-    }
-
-    fn sealed(&self, request: &mut Request) -> Armed {
-        match self.shared.policy.retry_ownership() {
-            RetryOwnership::Enforce => Armed::Sealed(seal(request, &self.run)),
-            _ => Armed::Not,
-        }
+        Armed { attempt, by }
     }
 
     /// Adds the conflict to an error that another layer made of it.
-    fn explain(&self, error: Error, armed: Armed) -> Error {
-        match armed {
-            Armed::Guarded(attempt) => attempt.explain(error),
-            Armed::Sealed(sealed) => {
+    fn explain(&self, error: Error, armed: &Armed) -> Error {
+        match armed.by {
+            Protection::Guard => armed.attempt.explain_repeat(error),
+            Protection::Seal => {
                 let any_arrived = self.any_arrived().load(Ordering::Relaxed);
-                let (error, conflict) = sealed.explain(error, any_arrived);
+                let (error, conflict) = explain_copy(error, &armed.attempt, any_arrived);
                 if let Some(conflict) = conflict {
                     self.shared.conflict(conflict, &self.report);
                 }
                 error
             }
-            Armed::Not => error,
+            Protection::Nothing => error,
         }
     }
 

@@ -10,7 +10,7 @@ use tracing::Span;
 use super::acquire::Waiting;
 use super::entry::{self, Entry};
 use super::legs::{Legs, Turn};
-use super::replay::{Failed, IDEMPOTENCY_KEY};
+use super::replay::Failed;
 use super::sent::{AttemptOutcome, Earlier, Sent, Tried};
 use super::{Shared, replay};
 use crate::budget::LatencyBudget;
@@ -19,7 +19,7 @@ use crate::decision::{Call, Decision, Outcome, Reason, decide};
 use crate::gate::Place;
 use crate::jitter::Draw;
 use crate::observe::{self, CallReport};
-use crate::ownership::{Entered, Probe, RetryConflict, Run, STAINLESS_RETRY_COUNT, find};
+use crate::ownership::{Entered, Probe, RetryConflict, Run};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 use crate::reading::Hint;
 
@@ -81,15 +81,14 @@ impl<'a> LogicalCall<'a> {
                 extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget())
             }
         };
-        let [repeats, key] = find(request.headers(), [&STAINLESS_RETRY_COUNT, &IDEMPOTENCY_KEY]);
-        let (has_key, announced) = (key.is_some(), repeats.and_then(RetryConflict::announced));
+        let announced = request.headers().get("x-stainless-retry-count").and_then(RetryConflict::announced);
         let entered = Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         let Entered { run, report, deadline, attempts, conflict } = entered;
         shared.own(announced, conflict, &report, extensions)?;
         // A budget of zero says "never wait"; taken as a timeout it would say "never send".
         let clamped =
             policy.attempt_timeout() == AttemptTimeout::ClampToBudget && !budget.duration().is_zero();
-        let idempotent = replay::is_idempotent(request, has_key, policy, &shared.chance);
+        let idempotent = replay::is_idempotent(request, policy, &shared.chance);
         let legs = match &shared.routes {
             Some(routes) if !is_probe && routes.covers(request.url()) => {
                 Some(Box::new(Legs::new(routes, now, deadline, budget.duration())))

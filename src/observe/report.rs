@@ -9,7 +9,7 @@ use http::{Extensions, StatusCode};
 use crate::body::LastResponse;
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
-use crate::ownership::{CallCell, RetryConflict};
+use crate::ownership::{CallState, RetryConflict};
 use crate::pace::TokenUsage;
 use crate::reading::{Hint, NativeSpillOver};
 use crate::spill::{LegReport, Quiet, SpillOver};
@@ -38,8 +38,7 @@ pub struct CallReport(Arc<Shared>);
 struct Shared {
     attempts: AtomicU32,
     inner: Mutex<Inner>,
-    /// In the same place, so that a call has one for both.
-    cell: CallCell,
+    state: CallState,
 }
 
 /// A report that is not kept.
@@ -98,8 +97,8 @@ impl CallReport {
     }
 
     /// What single retry ownership remembers beside the report: of the call that the report was made for, if of any.
-    pub(crate) fn cell(&self) -> &CallCell {
-        &self.0.cell
+    pub(crate) fn state(&self) -> &CallState {
+        &self.0.state
     }
 
     /// Puts the report where a caller who keeps the extensions of the call finds it: an error has no place for it.

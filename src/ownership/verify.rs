@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ConflictKind, RetryConflict};
+use super::conflict::{ConflictKind, RetryConflict};
 use crate::clock;
 use crate::observe::CallReport;
 
