@@ -140,8 +140,8 @@ pub(crate) fn is_heard(decision: &Decision, observer: Option<&Arc<dyn Observer>>
         || tracing::enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// Tells tracing, the metrics and the observer about a decision.
-pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
+/// Emits a decision: to tracing, the metrics and the observer.
+pub(crate) fn emit(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]
     metrics::decision(event);
     macro_rules! emit {
@@ -173,7 +173,7 @@ pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer
     }
 }
 
-/// Tells tracing, the metrics and the observer about the end of a wait.
+/// Emits the end of a wait.
 pub(crate) fn waited(
     call: u64,
     attempt: u32,
@@ -196,7 +196,7 @@ pub(crate) fn waited(
     }
 }
 
-/// Tells tracing, the metrics and the observer about another layer that retries.
+/// Emits that another layer retries.
 pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]
     metrics::conflict(conflict);
@@ -213,14 +213,14 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
     }
 }
 
-/// Tells tracing and the metrics that a call goes on to another deployment.
+/// Emits that a call goes on to another deployment.
 pub(crate) fn routed(from: &str, to: &str, reason: Reason) {
     #[cfg(feature = "metrics")]
     metrics::routed(to, reason);
     tracing::event!(target: TARGET, Level::INFO, from, to, reason = reason.as_str(), "call routed");
 }
 
-/// Tells tracing and the metrics that a service spilled a call over by itself.
+/// Emits that a service spilled a call over by itself.
 pub(crate) fn native_spill_over() {
     #[cfg(feature = "metrics")]
     metrics::native_spill_over();

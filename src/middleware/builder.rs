@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::Admission;
 use super::retry_budget::RetryBudget;
-use super::{Admission, ScopeFn, Shared};
+use super::shared::{ScopeFn, Shared};
 use crate::clock::{self, Chance};
 use crate::gate::{Gate, ScopeKey};
 use crate::observe::Observer;
@@ -221,7 +222,7 @@ impl AdmissionBuilder {
     }
 
     /// Builds with a policy that is already known to be good.
-    pub(super) fn with_policy(self, policy: AdmissionPolicy, routes: Option<Arc<Routes>>) -> Admission {
+    fn with_policy(self, policy: AdmissionPolicy, routes: Option<Arc<Routes>>) -> Admission {
         let retry_budget = Mutex::new(RetryBudget::new(policy.retry_budget(), clock::now()));
         #[cfg(feature = "estimate")]
         let estimator = self.estimator;
@@ -259,6 +260,12 @@ impl AdmissionBuilder {
             retry_budget,
             calls: AtomicU64::new(0),
         }))
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        AdmissionBuilder::default().with_policy(AdmissionPolicy::default(), None)
     }
 }
 

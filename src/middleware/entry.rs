@@ -115,7 +115,7 @@ impl Entry<'_> {
     }
 
     /// What a scope is like for this call.
-    pub(super) fn look(&self, scope: &ScopeKey, now: Instant) -> Look {
+    pub(super) fn peek(&self, scope: &ScopeKey, now: Instant) -> Look {
         self.gate.look(scope, self.cost, self.priority, now)
     }
 
@@ -124,8 +124,8 @@ impl Entry<'_> {
         self.gate.has_store()
     }
 
-    /// Books the call in the store of its fleet.
-    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
+    /// Reserves for the call in the store of its fleet.
+    pub(super) async fn reserve_in_store(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
         self.gate.book(self.current(), permit, deadline).await
     }
 
@@ -149,7 +149,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Tells the gate of a response that is no refusal, from a server with this profile.
+    /// Teaches the gate a response that is no refusal, from a server with this profile.
     pub(super) fn taken(
         &self,
         permit: &mut Permit,
@@ -176,7 +176,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its
+    /// Teaches the gate a refusal for want of capacity, of a call that plans to wait for so long and at most until its
     /// deadline. Returns the right to return to the front of the queue.
     pub(super) fn refused(
         &self,

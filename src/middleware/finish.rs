@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Result};
 
-use super::acquire::Waiting;
 use super::call::LogicalCall;
 use super::entry::InBody;
-use super::legs::Turn;
+use super::outcome::{AttemptOutcome, Earlier, Position, Waiting};
 use super::replay::Failed;
-use super::sent::{Earlier, Position, Sent};
+use super::route::LegOutcome;
 use crate::body::{LastResponse, hold};
 use crate::clock;
 use crate::decision::{Decision, Failure, Reason};
@@ -27,27 +26,27 @@ use crate::usage::UsageScanner;
 
 impl LogicalCall<'_> {
     /// Records what was decided about an attempt.
-    pub(super) fn record(&mut self, sent: &Sent, decision: &Decision, at: Instant) {
-        let reading = sent.reading();
+    pub(super) fn record(&mut self, outcome: &AttemptOutcome, decision: &Decision, at: Instant) {
+        let reading = outcome.reading();
         let planned = match decision {
             Decision::Wait { until, .. } => Some(until.saturating_duration_since(at)),
             Decision::Admit | Decision::SpillOver(_) => None,
         };
         let report = AttemptReport {
-            status: sent.status(),
-            failure: sent.failure(),
+            status: outcome.status(),
+            failure: outcome.failure(),
             request_id: reading.and_then(Reading::request_id).map(str::to_owned),
             hint: reading.and_then(Reading::hint).cloned(),
             decision: decision.clone(),
             wait: planned,
             waited: None,
         };
-        self.tell(report);
+        self.write(report);
         self.waiting = planned.map(|planned| Waiting { since: at, planned });
     }
 
     /// Writes an attempt into the record, and tells of it.
-    fn tell(&self, report: AttemptReport) {
+    fn write(&self, report: AttemptReport) {
         if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
             self.emit(DecisionEvent::of(&report));
         }
@@ -55,7 +54,7 @@ impl LogicalCall<'_> {
     }
 
     /// Records that the call waits at the gate before its first attempt on a deployment.
-    pub(super) fn tell_queued(&self, expected: Duration) {
+    pub(super) fn emit_queued(&self, expected: Duration) {
         if self.leg_attempts() == 0 {
             let decision = observe::WAIT;
             self.emit(DecisionEvent { decision, wait: Some(expected), ..DecisionEvent::default() });
@@ -76,13 +75,13 @@ impl LogicalCall<'_> {
         if !self.is_probe {
             let (call, host) = self.seen_as.as_deref().map_or((0, ""), |(call, host)| (*call, host));
             let event = DecisionEvent { call, host, attempt: self.attempts, ..event };
-            observe::tell(&event, self.shared.observer.as_ref());
+            observe::emit(&event, self.shared.observer.as_ref());
         }
     }
 
     /// Keeps the response of an attempt for the end of the call.
-    pub(super) fn keep(&mut self, sent: Sent, belongs_to: Position, give_up: bool) {
-        let Sent::Read(read) = sent else { return };
+    pub(super) fn keep(&mut self, outcome: AttemptOutcome, belongs_to: Position, give_up: bool) {
+        let AttemptOutcome::Read(read) = outcome else { return };
         let (mut peeked, reading) = *read;
         if give_up {
             peeked.give_up();
@@ -96,17 +95,17 @@ impl LogicalCall<'_> {
 
     /// Where the call is.
     pub(super) fn position(&self) -> Position {
-        (self.attempts, self.legs.as_ref().and_then(|legs| legs.at))
+        (self.attempts, self.route.as_ref().and_then(|route| route.at))
     }
 
     /// Gives a success to the caller; its body holds the permit.
     pub(super) fn deliver_success(&mut self, response: Response, mut permit: Option<Permit>) -> Response {
         let reading = self.read_success(&response);
-        self.note_proxy(match &reading {
+        self.detect_proxy(match &reading {
             Some(reading) => reading.proxy_attempts,
             None => proxy_attempts(response.headers()),
         });
-        self.tell(AttemptReport {
+        self.write(AttemptReport {
             status: Some(response.status()),
             failure: None,
             request_id: reading.as_ref().and_then(Reading::request_id).map(str::to_owned),
@@ -116,7 +115,7 @@ impl LogicalCall<'_> {
             waited: None,
         });
         self.run.succeeded();
-        self.note(Some(false));
+        self.answered(false);
         self.arrived(response.status(), reading.as_ref());
         observe::close(&self.span, self.attempts, &Decision::Admit);
         if let (Some(permit), Some(entry)) = (&mut permit, &self.entry) {
@@ -126,34 +125,34 @@ impl LogicalCall<'_> {
     }
 
     /// Gives the outcome of an attempt to the caller as it is.
-    pub(super) fn deliver(&mut self, sent: Sent, permit: Option<Permit>) -> Result<Response> {
-        let excused = match &sent {
-            Sent::Unread(_) => true,
-            Sent::Read(read) => !invites_retry(read.1.status()),
-            Sent::Failed(failed) => failed.failure == Failure::Permanent,
-            Sent::CutOff => false,
+    pub(super) fn deliver(&mut self, outcome: AttemptOutcome, permit: Option<Permit>) -> Result<Response> {
+        let excused = match &outcome {
+            AttemptOutcome::Unread(_) => true,
+            AttemptOutcome::Read(read) => !invites_retry(read.1.status()),
+            AttemptOutcome::Failed(failed) => failed.failure == Failure::Permanent,
+            AttemptOutcome::CutOff => false,
         };
         if excused {
             self.run.attempt_excused();
         }
         observe::close(&self.span, self.attempts, &Decision::Admit);
-        match sent {
-            Sent::Unread(response) => {
+        match outcome {
+            AttemptOutcome::Unread(response) => {
                 self.arrived(response.status(), None);
                 Ok(self.hand_over(response, permit))
             }
-            Sent::Read(read) => {
+            AttemptOutcome::Read(read) => {
                 self.arrived(read.1.status(), Some(&read.1));
                 Ok(self.hand_over(read.0.into_response(), permit))
             }
-            Sent::Failed(failed) => Err(self.fail(failed)),
-            Sent::CutOff => self.spill(Reason::NoResponse, None, None),
+            AttemptOutcome::Failed(failed) => Err(self.fail(failed)),
+            AttemptOutcome::CutOff => self.spill(Reason::NoResponse, None, None),
         }
     }
 
     /// An error is the caller's own; where the call has been before it is in the report.
     fn fail(&mut self, failed: Failed) -> Error {
-        self.end_legs(Turn::Unasked);
+        self.end_route(LegOutcome::Unasked);
         failed.error
     }
 
@@ -215,7 +214,7 @@ impl LogicalCall<'_> {
     ) -> Result<Response> {
         observe::close(&self.span, self.attempts, &Decision::SpillOver(reason));
         self.run.gave_up();
-        let legs = self.finished_legs();
+        let legs = self.route.as_mut().map(|route| std::mem::take(&mut route.done)).unwrap_or_default();
         let here = self.position();
         let (last, whole, is_about_last) = match self.earlier.take() {
             Some(earlier) => (Some(earlier.response), earlier.whole, earlier.belongs_to == here),

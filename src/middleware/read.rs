@@ -7,7 +7,7 @@ use reqwest::Response;
 
 use super::call::LogicalCall;
 use super::entry::Entry;
-use super::sent::{Sent, Tried};
+use super::outcome::{AttemptOutcome, Tried};
 use crate::body::Peeked;
 use crate::clock;
 use crate::decision::{Decision, Outcome};
@@ -16,7 +16,7 @@ use crate::jitter::Draw;
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, HintKind, MAX_BODY, Profile, Reading};
 
-/// A response whose body is on its way. Dropped half way, it still tells the gate what has arrived of it.
+/// A response whose body is on its way. Dropped half way, it still teaches the gate what has arrived of it.
 struct Arriving<'a> {
     /// Taken out once it has been read.
     peeked: Option<Peeked>,
@@ -52,10 +52,15 @@ impl Drop for Arriving<'_> {
 
 impl LogicalCall<'_> {
     /// Reads a response that may be a refusal, with as much of its body as the decision needs.
-    pub(super) async fn read(&self, sent: Sent, permit: Option<Permit>, replayable: bool) -> Box<Tried> {
+    pub(super) async fn read(
+        &self,
+        outcome: AttemptOutcome,
+        permit: Option<Permit>,
+        replayable: bool,
+    ) -> Box<Tried> {
         let (at, draw) = (clock::now(), self.shared.chance.draw());
-        let Sent::Unread(response) = sent else {
-            return Box::new(Tried { sent, at, draw, permit, place: None });
+        let AttemptOutcome::Unread(response) = outcome else {
+            return Box::new(Tried { outcome, at, draw, permit, place: None });
         };
         let mut arriving = Arriving {
             profile: self.profile_of(&response),
@@ -68,14 +73,14 @@ impl LogicalCall<'_> {
             deadline: self.deadline,
         };
         let body_counts = self.read_body(&mut arriving, draw, replayable).await;
-        let sent = match arriving.peeked.take() {
+        let outcome = match arriving.peeked.take() {
             Some(peeked) => {
                 let reading = arriving.reading(&peeked, body_counts);
-                Sent::Read(Box::new((peeked, reading)))
+                AttemptOutcome::Read(Box::new((peeked, reading)))
             }
-            None => Sent::CutOff,
+            None => AttemptOutcome::CutOff,
         };
-        Box::new(Tried { sent, at, draw, permit: arriving.permit.take(), place: arriving.place.take() })
+        Box::new(Tried { outcome, at, draw, permit: arriving.permit.take(), place: arriving.place.take() })
     }
 
     /// Reads the body, unless the head decides alone. Returns whether what is there of it counts.
@@ -91,7 +96,7 @@ impl LogicalCall<'_> {
         }
         let patience = arriving.at.checked_add(self.policy().body_read_timeout()).unwrap_or(arriving.at);
         let patience = self.cut_off.map_or(patience, |end| patience.min(end));
-        if self.learn_head(arriving, draw, patience, replayable).await {
+        if self.teach_head(arriving, draw, patience, replayable).await {
             return false;
         }
         if let Some(peeked) = &mut arriving.peeked {
@@ -100,8 +105,8 @@ impl LogicalCall<'_> {
         true
     }
 
-    /// Tells the gate what the head says. Returns whether the head has decided that the call leaves, whatever the body says.
-    async fn learn_head(
+    /// Teaches the gate what the head says. Returns whether the head has decided that the call leaves, whatever the body says.
+    async fn teach_head(
         &self,
         arriving: &mut Arriving<'_>,
         draw: Draw,
@@ -123,17 +128,17 @@ impl LogicalCall<'_> {
         }
         let decision = self.plan(Outcome::Response(&reading), at, draw, replayable, true);
         if let Some(permit) = arriving.permit.take() {
-            self.learn(permit, &reading, &decision, at, &mut arriving.place).await;
+            self.teach_refusal(permit, &reading, &decision, at, &mut arriving.place).await;
         }
         matches!(decision, Decision::SpillOver(_))
     }
 
-    /// Tells the gate what came of an attempt, and the fleet of a refusal, unless they have learned it from the head.
-    pub(super) async fn tell_gate(&self, tried: &mut Tried, decision: &Decision) {
+    /// Teaches the gate what came of an attempt, and the fleet a refusal, unless they have learned it from the head.
+    pub(super) async fn teach_gate(&self, tried: &mut Tried, decision: &Decision) {
         let Some(mut permit) = tried.permit.take() else { return };
-        let Sent::Read(read) = &tried.sent else { return };
+        let AttemptOutcome::Read(read) = &tried.outcome else { return };
         if read.1.is_refused_unprocessed() {
-            return self.learn(permit, &read.1, decision, tried.at, &mut tried.place).await;
+            return self.teach_refusal(permit, &read.1, decision, tried.at, &mut tried.place).await;
         }
         if let Some(entry) = &self.entry {
             let reading = (!invites_retry(read.1.status())).then_some(&read.1);
@@ -143,7 +148,7 @@ impl LogicalCall<'_> {
     }
 
     /// The gate learns of a refusal at once, the fleet when its store is asked.
-    async fn learn(
+    async fn teach_refusal(
         &self,
         permit: Permit,
         reading: &Reading,

@@ -203,7 +203,7 @@ impl CallReport {
         self.lock().native.0.clone()
     }
 
-    pub(crate) fn went(&self, legs: Vec<LegReport>) {
+    pub(crate) fn routed(&self, legs: Vec<LegReport>) {
         self.lock().legs = legs;
     }
 

@@ -56,10 +56,6 @@ const OF_THE_BODY: [&str; 7] = [
     "digest",
 ];
 
-/// A request that this deployment cannot take; it is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotForHere;
-
 impl Rewrite {
     /// Where the request would go, without its query; `None` where this deployment has no such path.
     pub(crate) fn destination(&self, from: &Url) -> Option<Url> {
@@ -109,8 +105,9 @@ impl Rewrite {
     }
 
     /// Makes `request` one for this deployment. Nothing that the request proved itself with to another one is left.
-    pub(crate) fn apply(&self, request: &mut Request) -> Result<(), NotForHere> {
-        let mut to = self.destination(request.url()).ok_or(NotForHere)?;
+    /// `None`, and a request as it was, if the deployment cannot take it.
+    pub(crate) fn apply(&self, request: &mut Request) -> Option<()> {
+        let mut to = self.destination(request.url())?;
         let mapped = self.mapped_body(request.body())?;
         to.set_query(request.url().query());
         self.rewrite_query(&mut to);
@@ -136,7 +133,7 @@ impl Rewrite {
         if let Some(body) = mapped {
             *request.body_mut() = Some(body.into());
         }
-        Ok(())
+        Some(())
     }
 
     /// Those that go along.
@@ -171,21 +168,19 @@ impl Rewrite {
         }
     }
 
-    /// The body for this deployment, where it is to be another one.
-    fn mapped_body(&self, body: Option<&Body>) -> Result<Option<Vec<u8>>, NotForHere> {
+    /// The body for this deployment, if that is another one; `None` if it cannot take the request's.
+    fn mapped_body(&self, body: Option<&Body>) -> Option<Option<Vec<u8>>> {
         let Some(body) = body.filter(|_| self.model.is_some() || self.map_body.is_some()) else {
-            return Ok(None);
+            return Some(None);
         };
-        let mut mapped = Cow::Borrowed(body.as_bytes().ok_or(NotForHere)?);
-        if let Some(model) = &self.model
-            && !mapped.is_empty()
-        {
-            mapped = Cow::Owned(with_model(&mapped, model).ok_or(NotForHere)?);
+        let mut mapped = Cow::Borrowed(body.as_bytes()?);
+        if let Some(model) = self.model.as_ref().filter(|_| !mapped.is_empty()) {
+            mapped = Cow::Owned(with_model(&mapped, model)?);
         }
         if let Some(map) = &self.map_body {
-            mapped = Cow::Owned(map(&mapped).ok_or(NotForHere)?);
+            mapped = Cow::Owned(map(&mapped)?);
         }
-        Ok(Some(mapped.into_owned()))
+        Some(Some(mapped.into_owned()))
     }
 }
 

@@ -197,7 +197,7 @@ pub(crate) struct Recent {
 const WINDOW: u32 = 32;
 
 impl Recent {
-    pub(crate) fn note(&self, refused: bool) {
+    pub(crate) fn record(&self, refused: bool) {
         let next = |old: u64| {
             let count = (old >> WINDOW).saturating_add(1).min(u64::from(WINDOW));
             Some((count << WINDOW) | (((old << 1) | u64::from(refused)) & u64::from(u32::MAX)))
@@ -249,13 +249,13 @@ mod tests {
     fn the_share_of_refusals_is_that_of_the_last_32() {
         let recent = Recent::default();
         assert_eq!(recent.refusals(), 0.0);
-        recent.note(true);
-        recent.note(false);
+        recent.record(true);
+        recent.record(false);
         assert_eq!(recent.refusals(), 0.5);
-        (0..24).for_each(|_| recent.note(false));
-        (0..8).for_each(|_| recent.note(true));
+        (0..24).for_each(|_| recent.record(false));
+        (0..8).for_each(|_| recent.record(true));
         assert_eq!(recent.refusals(), 0.25);
-        (0..100).for_each(|_| recent.note(true));
+        (0..100).for_each(|_| recent.record(true));
         assert_eq!(recent.refusals(), 1.0);
     }
 }

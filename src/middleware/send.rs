@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{Extensions, StatusCode};
+use http::Extensions;
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientWithMiddleware, Error, Next, Result};
 
 use super::call::LogicalCall;
+use super::outcome::AttemptOutcome;
 use super::replay::Failed;
-use super::sent::{AttemptOutcome, Sent};
 use crate::clock;
 use crate::gate::Permit;
 use crate::ownership::{Attempt, RetryConflict, explain_copy, invites_retry, seal};
@@ -41,14 +41,14 @@ impl Armed {
 }
 
 impl LogicalCall<'_> {
-    /// Sends the request, once, and waits for the head of the response.
+    /// Sends the request, once, and waits for the head of the response. Anything but a success has to be decided about.
     pub(super) async fn send(
         &mut self,
         mut request: Box<Request>,
         permit: Option<&mut Permit>,
         extensions: &mut Extensions,
         next: &Next<'_>,
-    ) -> AttemptOutcome {
+    ) -> std::result::Result<Response, AttemptOutcome> {
         let now = clock::now();
         if let (Some(permit), Some(entry)) = (permit, &mut self.entry) {
             entry.sent(permit, now);
@@ -63,35 +63,35 @@ impl LogicalCall<'_> {
                 next.clone().run(*request, extensions)
             }
         };
-        let outcome = match end {
+        let head = match end {
             Some(deadline) => clock::until(deadline, attempt).await,
             None => Some(attempt.await),
         };
-        let (outcome, refused) = match outcome {
-            Some(Ok(response)) if self.may_refuse_inside() && response.status().is_success() => {
-                let (response, refused) = Box::pin(self.look_inside(response)).await;
-                (Some(Ok(response)), refused)
+        let response = match head {
+            None => return Err(AttemptOutcome::CutOff),
+            Some(Err(error)) => {
+                let error = self.explain(error, &armed);
+                return Err(AttemptOutcome::Failed(Failed::new(error, &mut self.asked_again)));
             }
-            outcome => (outcome, false),
+            Some(Ok(response)) => response,
         };
-        if matches!(outcome, Some(Ok(_))) && !self.any_arrived().load(Ordering::Relaxed) {
-            self.any_arrived().store(true, Ordering::Relaxed);
+        self.any_arrived().store(true, Ordering::Relaxed);
+        let (response, refused) = match response {
+            response if self.may_refuse_inside() && response.status().is_success() => {
+                Box::pin(self.look_inside(response)).await
+            }
+            response => (response, false),
+        };
+        let status = response.status();
+        if !refused && !status.is_client_error() && !status.is_server_error() {
+            return Ok(response);
         }
-        AttemptOutcome::Other(match outcome {
-            None => Sent::CutOff,
-            Some(Ok(response)) if !refused && !is_error(response.status()) => {
-                return AttemptOutcome::Success(response);
-            }
-            Some(Ok(response)) => {
-                self.note_proxy(proxy_attempts(response.headers()));
-                if invites_retry(response.status()) && armed.was_replaced(&response) {
-                    self.shared.conflict(RetryConflict::replaced_request(), &self.report);
-                    self.replaced = self.shared.policy.retry_ownership() == RetryOwnership::Enforce;
-                }
-                Sent::Unread(response)
-            }
-            Some(Err(error)) => Sent::Failed(Failed::new(self.explain(error, &armed), &mut self.asked_again)),
-        })
+        self.detect_proxy(proxy_attempts(response.headers()));
+        if invites_retry(status) && armed.was_replaced(&response) {
+            self.shared.conflict(RetryConflict::replaced_request(), &self.report);
+            self.replaced = self.shared.policy.retry_ownership() == RetryOwnership::Enforce;
+        }
+        Err(AttemptOutcome::Unread(response))
     }
 
     /// Sends the request with a target's own client, at whose inner end a guard stands. Its layers see no extensions of the
@@ -150,14 +150,9 @@ impl LogicalCall<'_> {
         }
     }
 
-    pub(super) fn note_proxy(&self, attempts: Option<NonZeroU32>) {
+    pub(super) fn detect_proxy(&self, attempts: Option<NonZeroU32>) {
         if let Some(conflict) = attempts.and_then(RetryConflict::by_proxy) {
             self.shared.conflict(conflict, &self.report);
         }
     }
-}
-
-/// Whether a response of this status may be a refusal or a failure.
-fn is_error(status: StatusCode) -> bool {
-    status.is_client_error() || status.is_server_error()
 }
