@@ -41,8 +41,8 @@ impl<'a> Entry<'a> {
         let named = extensions.get::<ScopeKey>().cloned().or_else(named);
         let is_named = named.is_some();
         let scope = named.unwrap_or_else(|| {
-            let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
-            shared.recent_scopes.scope_of(request, profile)
+            let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
+            shared.recent_scopes.scope_of(request, &profile)
         });
         let by_route = !is_named && scope.label_str().is_none();
         let estimate = extensions.get::<TokenEstimate>().copied();

@@ -70,7 +70,7 @@ impl LogicalCall<'_> {
             probe.succeeded();
         }
         if route.at.is_none() {
-            route.routes.circuit.answered();
+            route.routes.failures.close(&());
         }
     }
 
@@ -136,7 +136,7 @@ impl LogicalCall<'_> {
         route.learn_time(outcome, report.took.saturating_sub(report.waited));
         let refused = matches!(outcome, LegOutcome::Attempt(_)) && reason.is_some_and(closes_the_primary);
         if let (None, true, Some(entry)) = (route.at, refused, &self.entry) {
-            route.routes.away.left(entry.scope(), now);
+            route.routes.refusals.open(entry.scope(), now);
         }
         (route.probe, route.trial) = (None, None);
         route.done.push(report);

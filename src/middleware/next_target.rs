@@ -16,8 +16,7 @@ use crate::gate::{Look, Priority, ScopeKey};
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, Reading};
 use crate::spill::{
-    CallAttributes, Choice, DeploymentState, Entrance, FailOver, PRIMARY, RouteCall, Stage, Standing,
-    usual_target,
+    CallAttributes, Choice, DeploymentState, Entrance, FailOver, PRIMARY, RouteCall, Stage, usual_target,
 };
 use crate::unharmed::unharmed;
 
@@ -52,25 +51,24 @@ impl LogicalCall<'_> {
             let next = route.candidates(request).first().copied();
             route.keep_for(next, self.idempotent);
         }
-        if routes.router.is_none() && routes.away.is_empty() && routes.circuit.is_untroubled() {
+        let untroubled = routes.refusals.are_untroubled() && routes.failures.are_untroubled();
+        if routes.router.is_none() && untroubled {
             return;
         }
         let now = clock::now();
-        let fails = match routes.circuit.enter(now) {
-            Entrance::Open => true,
-            Entrance::Closed => false,
-            Entrance::Trial(trial) => {
-                route.trial = Some(trial);
-                false
+        let mut fails = false;
+        match routes.failures.enter(&(), now) {
+            Entrance::Closed => {}
+            Entrance::Trial(trial) => route.trial = Some(trial),
+            Entrance::Open => fails = true,
+        }
+        let mut awaiting = fails;
+        if let Some(scope) = self.entry.as_ref().map(Entry::scope).filter(|_| !fails) {
+            match routes.refusals.enter(scope, now) {
+                Entrance::Closed => {}
+                Entrance::Trial(probe) => route.probe = Some(probe),
+                Entrance::Open => awaiting = true,
             }
-        };
-        let standing = match self.entry.as_ref().map(Entry::scope) {
-            Some(scope) if !fails => routes.away.arrive(scope),
-            _ => Standing::Open,
-        };
-        let awaiting = fails || matches!(standing, Standing::Probing);
-        if let Standing::Probe(probe) = standing {
-            route.probe = Some(probe);
         }
         if !(awaiting || routes.router.is_some()) || !route.has_time_for_a_leg(now) {
             return;
@@ -112,8 +110,8 @@ impl LogicalCall<'_> {
             FailOver::Safe => true,
         };
         match route.at {
-            None if counts => routes.circuit.failed(unreachable, route.trial.is_some(), now),
-            None if matches!(outcome, AttemptOutcome::Read(_)) => routes.circuit.answered(),
+            None if counts => routes.failures.failed(&(), unreachable, route.trial.is_some(), now),
+            None if matches!(outcome, AttemptOutcome::Read(_)) => routes.failures.close(&()),
             _ => {}
         }
         if !counts || !(unreachable || self.idempotent) || !route.has_time_for_a_leg(now) {

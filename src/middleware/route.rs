@@ -9,7 +9,7 @@ use reqwest::Request;
 use super::outcome::AttemptOutcome;
 use crate::gate::{Refusal, ScopeKey};
 use crate::reading::Reading;
-use crate::spill::{LegReport, PRIMARY, Probe, Routes, Target, Trial};
+use crate::spill::{LegReport, PRIMARY, Routes, Target, Trial};
 
 /// The route of one call.
 pub(super) struct Route<'a> {
@@ -33,9 +33,10 @@ pub(super) struct Route<'a> {
     /// Refusals on this leg, in a row.
     pub(super) refusals: u32,
     pub(super) primary_scope: Option<ScopeKey>,
-    pub(super) probe: Option<Probe<'a>>,
+    /// Held by the call that tries a primary which refused others.
+    pub(super) probe: Option<Trial<'a, ScopeKey>>,
     /// Held by the call that tries a primary which failed.
-    pub(super) trial: Option<Trial<'a>>,
+    pub(super) trial: Option<Trial<'a, ()>>,
     pub(super) next: NextTarget,
 }
 

@@ -9,14 +9,14 @@ use reqwest::{Request, Url};
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::PRIMARY;
-use super::away::Away;
-use super::circuit::{Circuit, FailOver};
+use super::circuit::{Circuits, FailOver};
 use super::error::{RouteError, RouteProblem};
 use super::route::Deployment;
 use super::router::Router;
 use super::target::{Target, checked_url};
 use super::transport;
 use crate::credentials::strip_url;
+use crate::gate::ScopeKey;
 use crate::ownership::Guard;
 use crate::policy::written;
 
@@ -65,8 +65,8 @@ impl RouteSettings {
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
             fail_over: self.fail_over,
-            away: Away::default(),
-            circuit: Circuit::default(),
+            refusals: Circuits::default(),
+            failures: Circuits::default(),
             primary_recent: Recent::default(),
         })))
     }
@@ -112,8 +112,10 @@ pub(crate) struct Routes {
     pub(crate) failed_waits: u32,
     reserve: Option<Duration>,
     pub(crate) fail_over: FailOver,
-    pub(crate) away: Away,
-    pub(crate) circuit: Circuit,
+    /// The scopes of the primary that refused a call which then left.
+    pub(crate) refusals: Circuits<ScopeKey>,
+    /// Whether the primary fails.
+    pub(crate) failures: Circuits<()>,
     pub(crate) primary_recent: Recent,
     recent: Box<[Recent]>,
 }
