@@ -34,7 +34,7 @@ pub(crate) struct Peeked {
 }
 
 impl Peeked {
-    /// A response of which nothing is read.
+    /// A response that nothing has been read of.
     pub(crate) fn unread(response: Response) -> Self {
         let url = response.url().clone();
         let (head, body) = http::Response::<Body>::from(response).into_parts();

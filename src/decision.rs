@@ -52,7 +52,7 @@ pub enum Decision {
         until: Instant,
         /// The raw wait, before jitter and margin, counted from the outcome.
         wait: Duration,
-        /// The advice, where there was any.
+        /// The advice, if there was any.
         hint: Option<Hint>,
         /// Whether the re-send is to be taken out of the [retry budget](crate::budget#why-a-retry-budget).
         charged: bool,
@@ -156,7 +156,7 @@ impl Call {
 ///   what is left, so it never turns the decision.
 /// * Missing advice is not zero: exponential backoff with full jitter; advice of zero is raised to a growing floor.
 /// * A refusal before processing (429, 529, 503 with advice) may be repeated for any method, an unclear outcome
-///   only where that is harmless.
+///   only if that is harmless.
 /// * Terminal is terminal.
 #[must_use]
 pub fn decide(
@@ -203,7 +203,7 @@ fn decide_response(
     wait.fit(policy, call, at, draw)
 }
 
-/// A failure that is not about capacity: repeated where that is harmless and affordable, else handed on as it is.
+/// A failure that is not about capacity: repeated if that is harmless and affordable, else handed on as it is.
 fn repeat_unclear(
     policy: &AdmissionPolicy,
     repeatable: bool,

@@ -64,7 +64,7 @@ impl Admission {
         AdmissionBuilder::default()
     }
 
-    /// How many calls the service spilled over by itself so far (`x-ms-is-spilled-over: true`). Counted where there is a
+    /// How many calls the service spilled over by itself so far (`x-ms-is-spilled-over: true`). Counted if there is a
     /// gate or an observer, for whom responses are read.
     #[must_use]
     pub fn native_spill_overs(&self) -> u64 {

@@ -16,7 +16,7 @@
 //! | `reqwest_admission_routed_total` | counter, feature `metrics` | `to`, `reason` |
 //! | `reqwest_admission_native_spill_overs_total` | counter, feature `metrics` | |
 //!
-//! A decision tells the wait as planned; the gate may add to it. `admission wait` and the histogram
+//! A decision has the wait as planned; the gate may add to it. `admission wait` and the histogram
 //! `reqwest_admission_wait_seconds` have what was really waited, from the receipt of the refusal to the next send.
 //!
 //! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, its end `DEBUG`, a spill-over

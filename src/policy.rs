@@ -63,7 +63,7 @@ impl AdmissionPolicy {
         self.0.max_attempts
     }
 
-    /// The wait where the server advises none. Default: full jitter, base 500 ms, cap 20 s, floor 100 ms.
+    /// The wait if the server advises none. Default: full jitter, base 500 ms, cap 20 s, floor 100 ms.
     #[must_use]
     pub const fn backoff(&self) -> Backoff {
         self.0.backoff
@@ -113,7 +113,7 @@ impl AdmissionPolicy {
     }
 
     /// The longest time spent on reading the body of a refusal before going on without it; never past the latency
-    /// budget where that bounds attempts. Default: 2 s.
+    /// budget if that bounds attempts. Default: 2 s.
     #[must_use]
     pub const fn body_read_timeout(&self) -> Duration {
         self.0.body_read_timeout

@@ -96,7 +96,7 @@ fn begins_with(url: &Url, endpoint: &str) -> bool {
     url.as_str().strip_prefix(endpoint).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What tells the scope of a request from others.
+/// What the scope of a request is known by.
 struct Parts<'a> {
     url: &'a Url,
     credential: Option<Cow<'a, [u8]>>,

@@ -12,8 +12,8 @@
 //!   one whose honoured waits were in vain twice in a row;
 //! * a call that could not be sent, since the primary refuses connections or does not resolve, leaves at once, and
 //!   further failures as [`FailOver`] says;
-//! * once calls have left after a refusal, the first that the primary's gate lets go is the one probe; until it is answered,
-//!   others go where they are taken at once. Its success brings all back.
+//! * once calls have left after a refusal, the first that the primary's gate grants is the one probe; until it is answered,
+//!   others go to whoever takes them at once. Its success brings all back.
 //!
 //! One deadline holds over all legs. Each deployment is tried at most once per call, is held to its own scope at the gate, and
 //! has its own attempts. After a refusal before processing (429, 503 with advice, 529), or before it was sent, any call may go
@@ -61,7 +61,7 @@
 //!
 //! Azure OpenAI can [spill over by itself](https://learn.microsoft.com/azure/ai-foundry/openai/how-to/spillover-traffic-management)
 //! from a provisioned deployment to a standard one of the same resource. It costs no extra round trip, needs no second
-//! credential and never waits; take it where every refusal had best leave at once and both are in one resource. Routes
+//! credential and never waits; take it if every refusal had best leave at once and both are in one resource. Routes
 //! of one's own are for short waits that are worth honouring, for other regions, resources, accounts or vendors, for shares
 //! and priorities, and for one budget over all of it. Both may be in use: what the service spilled is reported
 //! ([`CallReport::native_spill_over`](crate::CallReport::native_spill_over)) and counted, and the limits that it then states are

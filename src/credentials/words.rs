@@ -14,7 +14,7 @@ use lists::{
 /// may mean either counts as a credential, unless another of its words says otherwise, as in `page_token`. The word just
 /// before goes first: `page_access_token` is an access token.
 pub(crate) fn names_credential(name: &str) -> bool {
-    // `APIkey` has no hump where its words meet.
+    // `APIkey` has no hump at the joint of its words.
     if name.split(is_between).any(|part| without_end(part, "key").is_some_and(names_kind_of_key)) {
         return true;
     }
@@ -46,7 +46,7 @@ pub(super) fn names_proof(name: &str) -> bool {
 /// Whether the value names an account, which servers count limits by.
 pub(super) fn names_account(name: &str) -> bool {
     words(name).any(|word| {
-        // `orgid` is written as one word where capitals are lost.
+        // `orgid` is written as one word if capitals are lost.
         let word = without_end(word, "id").unwrap_or(word);
         is_any(word, "organization organisation org project workspace account")
     })

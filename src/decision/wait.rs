@@ -11,7 +11,7 @@ use crate::reading::{Hint, HintKind, Reading};
 pub(super) struct Wait {
     /// Tested as a whole against the deadline, never shortened.
     raw: Duration,
-    /// Only where it still fits.
+    /// Only if it still fits.
     margin: Duration,
     jittered: bool,
     hint: Option<Hint>,

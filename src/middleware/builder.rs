@@ -211,8 +211,8 @@ impl AdmissionBuilder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Policy`] where a setting is out of its range, [`BuildError::Route`] where a deployment to spill to is not
-    /// valid, is the primary, or leads to the same place as another, where no primary is named, and where the reserve is no
+    /// [`BuildError::Policy`] if a setting is out of its range, [`BuildError::Route`] if a deployment to spill to is not
+    /// valid, is the primary, or leads to the same place as another, if no primary is named, and if the reserve is no
     /// less than the latency budget.
     pub fn build(self) -> Result<Admission, BuildError> {
         let policy = self.policy.clone().build()?;

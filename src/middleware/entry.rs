@@ -34,7 +34,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The standing of `request`, where there is a gate.
+    /// The standing of `request`, if there is a gate.
     pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
         let gate = shared.gate.as_ref()?;
         let named = || shared.scope_by.as_ref().and_then(|scope_by| unharmed(|| scope_by(request)));

@@ -1,4 +1,4 @@
-//! The last verbs of a call: deliver, or spill over. What happened is written into the record here, and told from it.
+//! The last verbs of a call: deliver, or spill over. What happened is written into the record here; events are views of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ impl LogicalCall<'_> {
         self.waiting = planned.map(|planned| Waiting { since: at, planned });
     }
 
-    /// Writes an attempt into the record, and tells of it.
+    /// Writes an attempt into the record, and emits it.
     fn write(&self, report: AttemptReport) {
         if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
             self.emit(DecisionEvent::of(&report));
@@ -195,7 +195,7 @@ impl LogicalCall<'_> {
         }
     }
 
-    /// Tells of a service that spilled the call over by itself, or tried to.
+    /// Records that a service spilled the call over by itself, or tried to.
     pub(super) fn native_spill_over(&self, native: &NativeSpillOver) {
         self.report.spilled_over_natively(native);
         if native.spilled_over && !self.is_probe {

@@ -72,7 +72,7 @@ impl Shared {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells of other layers that retry, and refuses the call if one is in the way.
+    /// Reports other layers that retry, and refuses the call if one is in the way.
     pub(super) fn own(
         &self,
         announced: Option<RetryConflict>,

@@ -51,7 +51,7 @@ impl WeakReport {
     }
 }
 
-/// What happened to the call. Everything that is told of it is a view of this.
+/// What happened to the call. Events, metrics and the signal are views of it.
 #[derive(Debug, Default)]
 struct Inner {
     waited: Duration,
@@ -155,8 +155,8 @@ impl CallReport {
         self.lock().spill_over.clone()
     }
 
-    /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
-    /// directions, in the window of the reservation. May be told again with better numbers, also after the body's end.
+    /// Settles the call: what it has really taken replaces its estimate, up or down, in the window of the reservation. May be
+    /// called again with better numbers, also after the body's end.
     ///
     /// Returns whether there was anybody to tell: not without a gate, before the response, or once the scope is gone.
     #[must_use = "false where there was nobody to tell"]
@@ -190,7 +190,7 @@ impl CallReport {
     }
 
     /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
-    /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
+    /// answer, or the reason why no answer came. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {
         self.lock().legs.clone()

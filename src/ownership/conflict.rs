@@ -35,7 +35,7 @@ pub enum ConflictKind {
     RepeatedAttempt,
     /// A layer inside wanted a copy of the sealed request before it sent anything.
     ///
-    /// That does not show as such. It is concluded where no sealed request has ever come through the layers inside, and one
+    /// That does not show as such. It is concluded if no sealed request has ever come through the layers inside, and one
     /// of them fails with a bare message, an error without a type of its own.
     CopiedAttempt,
     /// A layer inside sent a request of its own in place of the attempt's, so that nobody can tell how often it was sent.
@@ -83,7 +83,7 @@ impl RetryConflict {
         self.kind
     }
 
-    /// The type name of the other layer, where it is known.
+    /// The type name of the other layer, if it is known.
     #[must_use]
     pub const fn layer(&self) -> Option<&'static str> {
         self.layer

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::PolicyError;
 use super::range::{HOUR, MILLISECOND, MINUTE, share_within, within, written};
 
-/// The wait where the server advises none: full jitter on an exponential step.
+/// The wait if the server advises none: full jitter on an exponential step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub struct Backoff {
     /// The longest step. Default: 20 s; from `base` to 1 day.
     #[serde(with = "written_duration")]
     pub cap: Duration,
-    /// The least wait before any repeat; where a server advises 0 it doubles with each attempt, up to `cap`.
+    /// The least wait before any repeat; if a server advises 0 it doubles with each attempt, up to `cap`.
     /// Default: 100 ms; 1 ms to 1 minute, and at most `cap`.
     #[serde(with = "written_duration")]
     pub floor: Duration,
@@ -187,7 +187,7 @@ pub enum OnSpill {
     /// As an error that owns the last response's status, headers and bounded body. Outer layers stop.
     #[default]
     Error,
-    /// As the server's last response itself, marked; an error only where there is no response.
+    /// As the server's last response itself, marked; an error only if there is no response.
     Response,
 }
 

@@ -1,4 +1,4 @@
-//! Which model or deployment a request names, where limits are counted by it.
+//! Which model or deployment a request names, if limits are counted by it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -101,6 +101,6 @@ impl<'de> Visitor<'de> for Model<'_, 'de> {
     }
 }
 
-/// A string that borrows from the body where it can.
+/// A string that borrows from the body if it can.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -70,7 +70,7 @@ pub struct Deferred {
     possibly_processed: bool,
 }
 
-/// A body, as text where it is some.
+/// A body, as text if it is text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TicketBody {
@@ -100,7 +100,7 @@ impl SpillOver {
     ///
     /// # Errors
     ///
-    /// [`NotDeferrable`] where there is no copy of the request: its body is a stream, or [`take_request`](Self::take_request)
+    /// [`NotDeferrable`] if there is no copy of the request: its body is a stream, or [`take_request`](Self::take_request)
     /// has taken it.
     pub fn into_deferred(self) -> Result<Deferred, NotDeferrable> {
         self.into_deferred_with(|_| false)
@@ -163,8 +163,8 @@ impl Deferred {
     ///
     /// # Errors
     ///
-    /// [`InvalidTicket`] where URL, a header or the body is none, which happens to tickets only that were changed on their
-    /// way, or where the credential is one that no header can carry.
+    /// [`InvalidTicket`] if the URL, a header or the body is not valid, which happens only to tickets that were changed on their
+    /// way, or if the credential is one that no header can carry.
     pub fn into_request(self, credential: &Credential) -> Result<Request, InvalidTicket> {
         credential.check()?;
         let mut url = super::target::checked_url(&self.url).ok_or(InvalidTicket::Url)?;
@@ -199,14 +199,14 @@ impl Deferred {
         &self.url
     }
 
-    /// The moment, by the wall clock, before which sending is of no use; `None` where no deployment named one.
+    /// The moment, by the wall clock, before which sending is of no use; `None` if no deployment named one.
     #[must_use]
     pub fn retry_at(&self) -> Option<SystemTime> {
         let since_epoch = Duration::try_from(self.retry_at?.as_duration()).unwrap_or_default();
         SystemTime::UNIX_EPOCH.checked_add(since_epoch)
     }
 
-    /// The time from `now` to [`retry_at`](Self::retry_at); zero where it is past or not known.
+    /// The time from `now` to [`retry_at`](Self::retry_at); zero if it is past or not known.
     #[must_use]
     pub fn wait(&self, now: SystemTime) -> Duration {
         self.retry_at().and_then(|at| at.duration_since(now).ok()).unwrap_or_default()

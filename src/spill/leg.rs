@@ -38,13 +38,13 @@ impl LegReport {
         self.reason
     }
 
-    /// The status of the last response here; `None` where there was none.
+    /// The status of the last response here; `None` if there was none.
     #[must_use]
     pub const fn status(&self) -> Option<StatusCode> {
         self.status
     }
 
-    /// How many times the request was sent here; 0 where the gate or a router said no before.
+    /// How many times the request was sent here; 0 if the gate or a router said no before.
     #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.attempts
@@ -68,7 +68,7 @@ impl LegReport {
         self.advised_wait
     }
 
-    /// The moment, by the local wall clock, at which the deployment takes the next request, where that is known.
+    /// The moment, by the local wall clock, at which the deployment takes the next request, if that is known.
     #[must_use]
     pub const fn retry_at(&self) -> Option<SystemTime> {
         self.retry_at

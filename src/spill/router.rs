@@ -98,13 +98,13 @@ pub struct RouteCall<'a> {
 pub struct DeploymentState<'a> {
     /// The name it was given; `primary` for the primary.
     pub name: &'a str,
-    /// The time until its cool-down ends; `None` where it is open.
+    /// The time until its cool-down ends; `None` if it is open.
     pub closed_for: Option<Duration>,
-    /// How long a call like this would wait for it now, zero where it can go at once.
+    /// How long a call like this would wait for it now, zero if it can go at once.
     pub expected_wait: Duration,
     /// The share of refusals for want of capacity among its last 32 answers, 0 to 1.
     pub recent_refusals: f64,
-    /// Its weight, 1 where it has none.
+    /// Its weight, 1 if it has none.
     pub weight: u32,
 }
 
@@ -176,7 +176,7 @@ where
     }
 }
 
-/// The target that takes a spilled call where nobody says otherwise: one that can take it at once, else one that can
+/// The target that takes a spilled call if nobody says otherwise: one that can take it at once, else one that can
 /// within the budget, else any, which then says no by itself. Among equals the first, or one by weight.
 pub(crate) fn usual_target(
     call: &RouteCall<'_>,

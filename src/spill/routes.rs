@@ -37,22 +37,22 @@ const MOST: usize = 64;
 impl RouteSettings {
     /// Checks everything. `budget` is the policy's; `guard` keeps attempts with the targets' clients from being repeated.
     pub(crate) fn build(self, budget: Duration, guard: &Guard) -> Result<Option<Arc<Routes>>, RouteError> {
-        let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem, value: None };
+        let fault = |problem| RouteError::new(PRIMARY, problem);
         if self.deployments.is_empty() {
             let asked = self.primary.is_some() || self.router.is_some();
-            return if asked { Err(fault(PRIMARY, RouteProblem::NoDeployment)) } else { Ok(None) };
+            return if asked { Err(fault(RouteProblem::NoDeployment)) } else { Ok(None) };
         }
-        let primary = self.primary.as_ref().ok_or_else(|| fault(PRIMARY, RouteProblem::NoPrimary))?;
-        let primary = checked_url(primary).ok_or_else(|| fault(PRIMARY, RouteProblem::Url))?;
-        if self.reserve.is_some_and(|reserve| reserve >= budget) {
-            let value = self.reserve.map(|reserve| format!("{} of {}", written(reserve), written(budget)));
-            return Err(RouteError { value, ..fault(PRIMARY, RouteProblem::Reserve) });
+        let primary = self.primary.as_ref().ok_or_else(|| fault(RouteProblem::NoPrimary))?;
+        let primary = checked_url(primary).ok_or_else(|| fault(RouteProblem::Url))?;
+        if let Some(reserve) = self.reserve.filter(|reserve| *reserve >= budget) {
+            let value = format!("{} of {}", written(reserve), written(budget));
+            return Err(fault(RouteProblem::Reserve).value(value));
         }
-        let weighted = self.deployments.iter().filter(|deployment| deployment.weight.is_some()).count();
+        let by_weight = self.deployments.iter().any(|deployment| deployment.weight.is_some());
         if let Some(without) = self.deployments.iter().find(|deployment| deployment.weight.is_none())
-            && weighted > 0
+            && by_weight
         {
-            return Err(fault(&without.name, RouteProblem::MixedWeights));
+            return Err(RouteError::new(&without.name, RouteProblem::MixedWeights));
         }
         let targets = targets(self.deployments, &primary, guard)?;
         let end = primary.as_str().find(['?', '#']).unwrap_or(primary.as_str().len());
@@ -61,7 +61,7 @@ impl RouteSettings {
             recent: targets.iter().map(|_| Recent::default()).collect(),
             targets: targets.into(),
             router: self.router,
-            by_weight: weighted > 0,
+            by_weight,
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
             fail_over: self.fail_over,
@@ -81,8 +81,7 @@ fn targets(deployments: Vec<Deployment>, primary: &Url, guard: &Guard) -> Result
             plain = plain.take().or_else(|| transport::plain().ok());
             plain.clone()
         })?;
-        let fault =
-            |problem| RouteError { deployment: target.name.as_ref().to_owned(), problem, value: None };
+        let fault = |problem| RouteError::new(&target.name, problem);
         if targets.iter().any(|other| other.name == target.name) {
             return Err(fault(RouteProblem::SameName));
         }
@@ -167,11 +166,11 @@ impl Routes {
     pub(crate) fn can_take(target: &Target, request: &Request) -> bool {
         let elsewhere = || {
             let credential = crate::scope::credential(request);
-            let same = match (target.rewrite.credential.identity(), credential.as_deref()) {
+            let same = match (target.rewrite.deployment.credential.identity(), credential.as_deref()) {
                 (Some(there), Some(here)) => there == here,
                 (Some(_), None) => false,
                 // A function may set any, and a client of the user's may add any.
-                (None, _) => target.rewrite.credential.is_none() && !target.has_client,
+                (None, _) => target.rewrite.deployment.credential.is_none() && !target.has_client,
             };
             !(same && target.rewrite.stays_at(request.url()))
         };
@@ -221,7 +220,7 @@ impl Recent {
         (time > 0).then(|| Duration::from_micros(time))
     }
 
-    /// The share of refusals, 0 where nothing is known.
+    /// The share of refusals, 0 if nothing is known.
     pub(crate) fn refusals(&self) -> f64 {
         let bits = self.refusals.load(Ordering::Relaxed);
         let refused = (bits & u64::from(u32::MAX)).count_ones();

@@ -176,7 +176,7 @@ impl SpillOver {
         self.inner.facts.last.as_ref().map(LastResponse::reading)
     }
 
-    /// The last response's status; `None` where there was no response.
+    /// The last response's status; `None` if there was no response.
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         self.reading().map(Reading::status)
@@ -195,7 +195,7 @@ impl SpillOver {
         self.inner.facts.last.as_ref().map_or(&[], LastResponse::body)
     }
 
-    /// The last response's request id, where it has a short and printable one.
+    /// The last response's request id, if it has a short and printable one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.reading().and_then(Reading::request_id)
@@ -209,7 +209,7 @@ impl SpillOver {
         self.inner.facts.possibly_processed
     }
 
-    /// The call's way over several deployments, the one that gave it up last included; empty where there are no others
+    /// The call's way over several deployments, the one that gave it up last included; empty if there are no others
     /// to go to.
     #[must_use]
     pub fn legs(&self) -> &[LegReport] {

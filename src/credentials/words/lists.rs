@@ -10,13 +10,13 @@ pub(super) const WHOLE: &str = "\
     apisig appid auth authn authz cred creds jwe jws mfa otp psw pswd pw sess sid sig sso tkn totp \
     userpass";
 
-/// What stands before `key` in one word where it is a credential.
+/// What stands before `key` in one word if it is a credential.
 pub(super) const KINDS_OF_KEY: &str = "\
     access account admin api app application client consumer dev developer encryption function functions \
     host license licence master private secret server service shared signing storage subscription user \
     virtual";
 
-/// What stands just before `token` where it is a credential, whatever else the name says.
+/// What stands just before `token` if it is a credential, whatever else the name says.
 pub(super) const KINDS_OF_TOKEN: &str = "\
     access account admin api app bot client customer device id identity login personal private push \
     refresh security service user vault web";
@@ -24,10 +24,10 @@ pub(super) const KINDS_OF_TOKEN: &str = "\
 pub(super) const KINDS_OF_CODE: &str = "\
     access activation confirmation device invite login pairing recovery reset security verification";
 
-/// What follows a credential's name where the value says something about credentials.
+/// What follows a credential's name if the value says something about credentials.
 pub(super) const QUANTITIES: &str = "budget count limit size type usage";
 
-/// What stands beside or before `token` where it is a place in a list, a number, a kind, or the name of one request.
+/// What stands beside or before `token` if it is a place in a list, a number, a kind, or the name of one request.
 pub(super) const HARMLESS_TOKEN: &str = "\
     budget continuation continue count cursor delta idempotency idempotent limit max min next offset \
     page pagination paging prev previous resume scroll skip start starting stop sync total type usage \
