@@ -19,6 +19,7 @@ mod finish;
 mod legs;
 mod next_target;
 mod outcome;
+mod quota;
 mod read;
 mod replay;
 mod retry_budget;

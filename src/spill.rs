@@ -98,7 +98,7 @@ pub use router::{CallAttributes, Choice, DeploymentState, RouteCall, Router, Sta
 pub(crate) use signal::Facts;
 pub use signal::SpillOver;
 
-pub(crate) use circuit::{Entrance, Trial};
+pub(crate) use circuit::{Circuits, Entrance, Trial};
 pub(crate) use leg::Quiet;
 pub(crate) use router::usual_target;
 pub(crate) use routes::{RouteSettings, Routes};

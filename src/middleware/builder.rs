@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::Admission;
+use super::quota;
 use super::retry_budget::RetryBudget;
 use super::shared::{ScopeFn, Shared};
 use crate::clock::{self, Chance};
@@ -15,7 +16,7 @@ use crate::ownership::Guard;
 use crate::policy::{AdmissionPolicy, AdmissionPolicyBuilder, PolicyError};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
-use crate::spill::{Deployment, FailOver, RouteError, RouteSettings, Router, Routes};
+use crate::spill::{Circuits, Deployment, FailOver, RouteError, RouteSettings, Router, Routes};
 
 /// Builds an [`Admission`]; [`build`](Self::build) checks everything at once.
 #[derive(Default)]
@@ -255,6 +256,7 @@ impl AdmissionBuilder {
             native_spill_overs: AtomicU64::new(0),
             #[cfg(feature = "estimate")]
             estimator,
+            quotas: Circuits::new(quota::LONGEST),
             chance,
             observer,
             retry_budget,

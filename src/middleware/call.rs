@@ -14,9 +14,11 @@ use super::route::Route;
 use super::shared::Shared;
 use crate::budget::LatencyBudget;
 use crate::clock;
+use crate::gate::ScopeKey;
 use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run};
 use crate::policy::{AttemptTimeout, RetryOwnership};
+use crate::spill::Trial;
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -50,6 +52,8 @@ pub(super) struct LogicalCall<'a> {
     pub(super) lost: Option<Failed>,
     /// When the re-send that the call waits for was charged to the retry budget.
     pub(super) charged: Option<Instant>,
+    /// Held by the call that asks an account whose quota was exhausted.
+    pub(super) quota_trial: Option<Trial<'a, ScopeKey>>,
     /// Whether a name that did not resolve has been asked again.
     pub(super) asked_again: bool,
     pub(super) span: Span,
@@ -108,6 +112,7 @@ impl<'a> LogicalCall<'a> {
             earlier: None,
             lost: None,
             charged: None,
+            quota_trial: None,
             asked_again: false,
             span: observe::call_span(request),
         })

@@ -115,6 +115,7 @@ impl LogicalCall<'_> {
             waited: None,
         });
         self.run.succeeded();
+        self.has_quota();
         self.answered(false);
         self.arrived(response.status(), reading.as_ref());
         observe::close(&self.span, self.attempts, &Decision::Admit);
@@ -223,29 +224,25 @@ impl LogicalCall<'_> {
         if let Some(native) = last.as_ref().and_then(|last| last.reading().native_spill_over()) {
             self.native_spill_over(native);
         }
-        let never_sent = last.is_none() && !self.unclear;
-        let (unsent, copy) = if never_sent { (request, None) } else { (None, request) };
         let facts = Facts {
             reason,
             attempts: self.attempts,
             waited: self.waited,
+            never_sent: last.is_none() && !self.unclear,
             last,
             is_about_last,
             expected: expected.map(|wait| (wait, clock::wall_clock())),
             possibly_processed: self.unclear,
             legs,
-            copy,
         };
-        let signal = SpillOver::new(facts, unsent);
+        let signal = SpillOver::new(facts, request);
         self.report.spilled_over(signal.clone());
         let Some(peeked) = whole else {
             let error = error_chain::raise(signal);
-            let error = if self.replaced {
-                error_chain::attach(error, RetryConflict::replaced_request())
-            } else {
-                error
-            };
-            return Err(error);
+            return Err(match self.replaced {
+                true => error_chain::attach(error, RetryConflict::replaced_request()),
+                false => error,
+            });
         };
         let mut response = peeked.into_response();
         response.extensions_mut().insert(signal);

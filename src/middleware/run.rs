@@ -52,6 +52,10 @@ impl LogicalCall<'_> {
         extensions: &mut Extensions,
         next: &Next<'_>,
     ) -> Step {
+        if !self.may_ask_account() {
+            let reason = Reason::QuotaExhausted;
+            return self.leave_unsent(reason, LegOutcome::Unasked, request, extensions);
+        }
         let mut permit = match self.acquire(place).await {
             Ok(permit) => permit,
             Err(_) if self.takes_all_time(Some(&request)) => return Step::Attempt { request, place: None },
@@ -161,6 +165,7 @@ impl LogicalCall<'_> {
                 decision = self.planned(tried, copy.is_some(), false);
             }
         }
+        self.learn_quota(&decision, tried.at);
         self.record(&tried.outcome, &decision, tried.at);
         self.unclear |= tried.outcome.is_unclear();
         decision

@@ -16,7 +16,7 @@ use crate::ownership::RetryConflict;
 use crate::policy::{AdmissionPolicy, RetryOwnership};
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
-use crate::spill::Routes;
+use crate::spill::{Circuits, Routes};
 
 /// Names the scope of a request.
 pub(super) type ScopeFn = dyn Fn(&Request) -> ScopeKey + Send + Sync;
@@ -44,6 +44,8 @@ pub(super) struct Shared {
     pub(super) native_spill_overs: AtomicU64,
     #[cfg(feature = "estimate")]
     pub(super) estimator: Option<crate::estimate::BodyEstimator>,
+    /// The accounts whose quota is exhausted.
+    pub(super) quotas: Circuits<ScopeKey>,
     pub(super) chance: Chance,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) retry_budget: Mutex<RetryBudget>,

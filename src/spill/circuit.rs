@@ -31,7 +31,8 @@ pub enum FailOver {
 /// Failures in a row, each after the request was sent, that open the circuit.
 const FAILURES: u32 = 3;
 const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// The longest pause of a primary that fails.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
 /// As many circuits as are remembered; beyond, the one that opened first is forgotten, and its calls go on as before.
 const MOST: usize = 1024;
@@ -39,6 +40,8 @@ const MOST: usize = 1024;
 /// The circuits that calls go through by `K`, for example the scope: closed, but for those that are remembered.
 #[derive(Debug)]
 pub(crate) struct Circuits<K> {
+    /// The longest pause between two trials.
+    longest: Duration,
     /// Whether any is remembered, so that a call of an untroubled client reads one flag.
     any: AtomicBool,
     states: Mutex<HashMap<K, State>>,
@@ -71,13 +74,11 @@ pub(crate) struct Trial<'a, K: Eq + Hash> {
     key: K,
 }
 
-impl<K> Default for Circuits<K> {
-    fn default() -> Self {
-        Self { any: AtomicBool::default(), states: Mutex::default() }
-    }
-}
-
 impl<K: Eq + Hash + Clone> Circuits<K> {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { longest, any: AtomicBool::default(), states: Mutex::default() }
+    }
+
     /// Whether all are closed and nothing has failed.
     pub(crate) fn are_untroubled(&self) -> bool {
         !self.any.load(Ordering::Relaxed)
@@ -114,7 +115,7 @@ impl<K: Eq + Hash + Clone> Circuits<K> {
             state.failures = state.failures.saturating_add(1);
             let pause = match state.open {
                 None if at_once || state.failures >= FAILURES => SHORTEST,
-                Some((_, pause)) if is_trial => pause.saturating_mul(2).min(LONGEST),
+                Some((_, pause)) if is_trial => pause.saturating_mul(2).min(self.longest),
                 // A call that was on its way when the circuit opened says nothing new.
                 None | Some(_) => return,
             };
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn one_trial_at_a_time_and_its_success_brings_all_back() {
-        let (circuits, now) = (Circuits::default(), Instant::now());
+        let (circuits, now) = (Circuits::new(LONGEST), Instant::now());
         assert!(matches!(circuits.enter(&"a", now), Entrance::Closed));
         circuits.open(&"a", now);
         assert!(matches!(circuits.enter(&"b", now), Entrance::Closed));
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let circuits = Circuits::default();
+        let circuits = Circuits::new(LONGEST);
         for n in 0..2 * MOST {
             circuits.open(&n, Instant::now());
         }
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn one_lost_connection_or_three_failures_in_a_row_open_it() {
         let start = Instant::now();
-        let circuit = Circuits::default();
+        let circuit = Circuits::new(LONGEST);
         circuit.failed(&(), true, false, start);
         assert!(!enters(&circuit, start + SHORTEST - Duration::from_nanos(1)));
         circuit.close(&());
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn one_trial_at_a_time_and_each_failure_doubles_the_pause() {
         let mut now = Instant::now();
-        let circuit = Circuits::default();
+        let circuit = Circuits::new(LONGEST);
         circuit.failed(&(), true, false, now);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             let pause = Duration::from_secs(seconds);

@@ -9,7 +9,7 @@ use reqwest::{Request, Url};
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::PRIMARY;
-use super::circuit::{Circuits, FailOver};
+use super::circuit::{Circuits, FailOver, LONGEST};
 use super::error::{RouteError, RouteProblem};
 use super::route::Deployment;
 use super::router::Router;
@@ -65,8 +65,8 @@ impl RouteSettings {
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
             fail_over: self.fail_over,
-            refusals: Circuits::default(),
-            failures: Circuits::default(),
+            refusals: Circuits::new(LONGEST),
+            failures: Circuits::new(LONGEST),
             primary_recent: Recent::default(),
         })))
     }

@@ -22,7 +22,7 @@ fn neither_text_shows_headers_or_body() {
         expected: None,
         possibly_processed: false,
         legs: Vec::new(),
-        copy: None,
+        never_sent: true,
     };
     let spill = SpillOver::new(facts, None);
     for text in [format!("{spill}"), format!("{spill:?}"), format!("{spill:#?}")] {
@@ -56,7 +56,7 @@ fn a_bare_signal_is_found_however_it_is_wrapped() {
         expected: None,
         possibly_processed: false,
         legs: Vec::new(),
-        copy: None,
+        never_sent: true,
     };
     let signal = SpillOver::new(facts, None);
     let cases: [AnyError; 9] = [
