@@ -50,6 +50,8 @@
 //! Those from [`budget`] on are pure: time and chance are arguments, so that other stacks can use them without any client and
 //! tests need no clock.
 //!
+//! [`walk`] follows one 429 through the code, file by file, and names the tests of each law.
+//!
 //! # What holds
 //!
 //! * Nothing is sent before the moment the server named, counted from the receipt of its response, by any call of the
@@ -116,6 +118,7 @@ pub mod spill;
 mod unharmed;
 pub mod units;
 mod usage;
+pub mod walk;
 pub mod who_retries;
 
 pub use budget::LatencyBudget;

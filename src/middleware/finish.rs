@@ -21,7 +21,7 @@ use crate::observe::{self, AttemptReport, DecisionEvent};
 use crate::ownership::{RetryConflict, invites_retry};
 use crate::policy::OnSpill;
 use crate::reading::{MAX_BODY, NativeSpillOver, Reading, proxy_attempts};
-use crate::spill::{Facts, SpillOver};
+use crate::spill::{Facts, Quiet, SpillOver};
 use crate::usage::UsageScanner;
 
 impl LogicalCall<'_> {
@@ -50,7 +50,7 @@ impl LogicalCall<'_> {
         if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
             self.emit(DecisionEvent::of(&report));
         }
-        self.report.decided(report);
+        self.report.lock().decided(report);
     }
 
     /// Records that the call waits at the gate before its first attempt on a deployment.
@@ -64,7 +64,7 @@ impl LogicalCall<'_> {
     /// Records how long a wait really was.
     pub(super) fn count_wait(&mut self, planned: Duration, waited: Duration) {
         self.waited = self.waited.saturating_add(waited);
-        self.report.waited_for(waited);
+        self.report.lock().waited(waited);
         if !self.is_probe {
             let call = self.seen_as.as_ref().map_or(0, |seen_as| seen_as.0);
             observe::waited(call, self.attempts, planned, waited, self.shared.observer.as_ref());
@@ -88,7 +88,7 @@ impl LogicalCall<'_> {
         }
         let headers = peeked.head().headers.clone();
         let response = LastResponse::new(reading, headers, peeked.text(MAX_BODY));
-        self.report.keeps(response.clone());
+        self.report.lock().last = Some(response.clone());
         let whole = (self.shared.policy.on_spill() == OnSpill::Response).then(|| Box::new(peeked));
         self.earlier = Some(Box::new(Earlier { response, whole, belongs_to }));
     }
@@ -162,7 +162,7 @@ impl LogicalCall<'_> {
         response.extensions_mut().insert(self.report.clone());
         let Some(permit) = permit else { return response };
         let ledger = Arc::new(Ledger::new(permit));
-        self.report.holds(Arc::clone(&ledger));
+        self.report.lock().ledger = Some(Arc::clone(&ledger));
         let usage = self.shared.settle_from_usage;
         let media = usage.then(|| response.headers().get(http::header::CONTENT_TYPE)).flatten();
         let scanner = UsageScanner::for_content_type(media).map(Box::new);
@@ -186,7 +186,7 @@ impl LogicalCall<'_> {
             raw_wait: wait.filter(|_| failed.is_none()),
             ..DecisionEvent::default()
         });
-        self.report.ended(decision);
+        self.report.lock().end = Some(decision);
         match failed {
             Some(failed) => {
                 observe::close(&self.span, self.attempts, &Decision::Admit);
@@ -198,7 +198,7 @@ impl LogicalCall<'_> {
 
     /// Records that a service spilled the call over by itself, or tried to.
     pub(super) fn native_spill_over(&self, native: &NativeSpillOver) {
-        self.report.spilled_over_natively(native);
+        self.report.lock().native = Quiet(Some(native.clone()));
         if native.spilled_over && !self.is_probe {
             self.shared.native_spill_overs.fetch_add(1, Ordering::Relaxed);
             observe::native_spill_over();
@@ -236,7 +236,7 @@ impl LogicalCall<'_> {
             legs,
         };
         let signal = SpillOver::new(facts, request);
-        self.report.spilled_over(signal.clone());
+        self.report.lock().spill_over = Some(signal.clone());
         let Some(peeked) = whole else {
             let error = error_chain::raise(signal);
             return Err(match self.replaced {

@@ -141,7 +141,7 @@ impl LogicalCall<'_> {
         (route.probe, route.trial) = (None, None);
         route.done.push(report);
         // At once: a caller who drops the call on a later leg still has the earlier ones.
-        self.report.routed(route.done.clone());
+        self.report.lock().legs = route.done.clone();
     }
 
     fn begin_leg(&mut self, next: usize, reason: Reason, request: &Request, now: Instant) {

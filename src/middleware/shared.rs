@@ -96,7 +96,7 @@ impl Shared {
 
     pub(super) fn conflict(&self, conflict: RetryConflict, report: &CallReport) {
         observe::conflict(&conflict, self.observer.as_ref());
-        report.conflicted(conflict);
+        report.lock().conflicted(conflict);
     }
 
     pub(super) fn lock_retry_budget(&self) -> MutexGuard<'_, RetryBudget> {

@@ -37,7 +37,7 @@ pub struct CallReport(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     attempts: AtomicU32,
-    inner: Mutex<Inner>,
+    record: Mutex<Record>,
     state: CallState,
 }
 
@@ -53,17 +53,41 @@ impl WeakReport {
 
 /// What happened to the call. Events, metrics and the signal are views of it.
 #[derive(Debug, Default)]
-struct Inner {
+pub(crate) struct Record {
     waited: Duration,
     attempts: Vec<AttemptReport>,
     /// How the call ended, if not with what was decided about its newest attempt.
-    end: Option<Decision>,
-    ledger: Option<Arc<Ledger>>,
-    spill_over: Option<SpillOver>,
-    last: Option<LastResponse>,
+    pub(crate) end: Option<Decision>,
+    pub(crate) ledger: Option<Arc<Ledger>>,
+    pub(crate) spill_over: Option<SpillOver>,
+    pub(crate) last: Option<LastResponse>,
     conflicts: Vec<RetryConflict>,
-    legs: Vec<LegReport>,
-    native: Quiet,
+    pub(crate) legs: Vec<LegReport>,
+    pub(crate) native: Quiet,
+}
+
+impl Record {
+    /// An attempt was decided about.
+    pub(crate) fn decided(&mut self, attempt: AttemptReport) {
+        self.end = None;
+        self.attempts.truncate(MAX_DETAILS.saturating_sub(1));
+        self.attempts.push(attempt);
+    }
+
+    /// A wait is over.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.waited = self.waited.saturating_add(waited);
+        if let Some(newest) = self.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
+            newest.waited = Some(waited);
+        }
+    }
+
+    /// Another layer that retries showed itself.
+    pub(crate) fn conflicted(&mut self, conflict: RetryConflict) {
+        if self.conflicts.len() < MAX_DETAILS {
+            self.conflicts.push(conflict);
+        }
+    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -171,22 +195,8 @@ impl CallReport {
         self.lock().conflicts.clone()
     }
 
-    pub(crate) fn conflicted(&self, conflict: RetryConflict) {
-        let mut inner = self.lock();
-        if inner.conflicts.len() < MAX_DETAILS {
-            inner.conflicts.push(conflict);
-        }
-    }
-
     pub(crate) fn sent(&self) {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn decided(&self, attempt: AttemptReport) {
-        let mut inner = self.lock();
-        inner.end = None;
-        inner.attempts.truncate(MAX_DETAILS.saturating_sub(1));
-        inner.attempts.push(attempt);
     }
 
     /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
@@ -203,40 +213,8 @@ impl CallReport {
         self.lock().native.0.clone()
     }
 
-    pub(crate) fn routed(&self, legs: Vec<LegReport>) {
-        self.lock().legs = legs;
-    }
-
-    pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().native = Quiet(Some(native.clone()));
-    }
-
-    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
-        self.lock().ledger = Some(ledger);
-    }
-
-    pub(crate) fn waited_for(&self, waited: Duration) {
-        let mut inner = self.lock();
-        inner.waited = inner.waited.saturating_add(waited);
-        if let Some(newest) = inner.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
-            newest.waited = Some(waited);
-        }
-    }
-
-    pub(crate) fn keeps(&self, last: LastResponse) {
-        self.lock().last = Some(last);
-    }
-
-    pub(crate) fn ended(&self, decision: Decision) {
-        self.lock().end = Some(decision);
-    }
-
-    pub(crate) fn spilled_over(&self, spill: SpillOver) {
-        self.lock().spill_over = Some(spill);
-    }
-
     /// A report is worth nothing if one panic makes all later ones panic.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

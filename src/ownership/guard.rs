@@ -36,7 +36,7 @@ impl Middleware for Guard {
         if !attempt.arrives() {
             let conflict = RetryConflict::new(ConflictKind::RepeatedAttempt);
             observe::conflict(&conflict, self.observer.as_ref());
-            extensions.get::<CallReport>().unwrap_or(&attempt.call).conflicted(conflict.clone());
+            extensions.get::<CallReport>().unwrap_or(&attempt.call).lock().conflicted(conflict.clone());
             if self.ownership == RetryOwnership::Enforce {
                 attempt.call.state().lock().is_stopped = true;
                 return Err(error_chain::raise(conflict));
