@@ -85,9 +85,8 @@ impl Middleware for Admission {
         let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
         let span = call.span.clone();
         let outcome = call.run(request, extensions, &next).instrument(span).await;
-        call.run.ended();
         if outcome.is_err() {
-            call.report.leave_in(extensions);
+            call.report.put_in(extensions);
         }
         outcome
     }

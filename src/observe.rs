@@ -132,14 +132,6 @@ impl<'a> DecisionEvent<'a> {
     }
 }
 
-/// Whether anybody would hear of a decision. An admission is not put together for nobody.
-pub(crate) fn is_heard(decision: &Decision, observer: Option<&Arc<dyn Observer>>) -> bool {
-    !matches!(decision, Decision::Admit)
-        || cfg!(feature = "metrics")
-        || observer.is_some()
-        || tracing::enabled!(target: TARGET, Level::DEBUG)
-}
-
 /// Emits a decision: to tracing, the metrics and the observer.
 pub(crate) fn emit(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]

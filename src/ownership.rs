@@ -13,7 +13,7 @@ mod verify;
 
 pub use conflict::{ConflictKind, RetryConflict};
 pub(crate) use guard::{Guard, invites_retry};
-pub(crate) use run::{Attempt, Entered, Run};
+pub(crate) use run::{Attempt, Entered, Run, RunEnd};
 pub(crate) use sealed::{explain_copy, seal};
 pub(crate) use state::CallState;
 pub(crate) use verify::Probe;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use http::Extensions;
+use http::{Extensions, HeaderName};
 use reqwest::Request;
 use reqwest_middleware::Result;
 use tracing::Span;
@@ -19,6 +19,8 @@ use crate::observe::{self, CallReport};
 use crate::ownership::{Entered, Probe, RetryConflict, Run};
 use crate::policy::{AttemptTimeout, RetryOwnership};
 use crate::spill::Trial;
+
+static STAINLESS_RETRY_COUNT: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 
 /// One call of the caller's, over all its attempts.
 pub(super) struct LogicalCall<'a> {
@@ -80,7 +82,7 @@ impl<'a> LogicalCall<'a> {
                 extensions.get::<LatencyBudget>().copied().unwrap_or(policy.latency_budget())
             }
         };
-        let announced = request.headers().get("x-stainless-retry-count").and_then(RetryConflict::announced);
+        let announced = request.headers().get(&STAINLESS_RETRY_COUNT).and_then(RetryConflict::announced);
         let entered = Run::enter(extensions, now, budget.deadline(now), policy.max_attempts());
         let Entered { run, report, deadline, attempts, conflict } = entered;
         shared.own(announced, conflict, &report, extensions)?;

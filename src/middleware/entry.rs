@@ -23,9 +23,8 @@ use crate::usage::UsageScanner;
 pub(super) struct Entry<'a> {
     gate: &'a Gate,
     scope: ScopeKey,
-    route: u64,
-    /// Whether nobody has said that the scope counts all routes together.
-    by_route: bool,
+    /// The route, unless somebody has said that the scope counts all routes together.
+    route: Option<u64>,
     /// The route's own scope, if it has one.
     own: Option<RouteScope>,
     sent_at: Option<Instant>,
@@ -44,7 +43,7 @@ impl<'a> Entry<'a> {
             let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
             shared.recent_scopes.scope_of(request, &profile)
         });
-        let by_route = !is_named && scope.label_str().is_none();
+        let route = route_of(request, &scope, is_named);
         let estimate = extensions.get::<TokenEstimate>().copied();
         #[cfg(feature = "estimate")]
         let estimate = estimate.or_else(|| {
@@ -54,16 +53,7 @@ impl<'a> Entry<'a> {
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
-        Some(Self {
-            gate,
-            scope,
-            route: route_of(request),
-            by_route,
-            own: None,
-            sent_at: None,
-            cost,
-            priority,
-        })
+        Some(Self { gate, scope, route, own: None, sent_at: None, cost, priority })
     }
 
     /// Asks at `now` for the permit to send, to be had by `deadline`.
@@ -79,7 +69,7 @@ impl<'a> Entry<'a> {
     }
 
     fn scope_of_route(&self, now: Instant) -> Option<RouteScope> {
-        if self.by_route { self.gate.scope_of_route(&self.scope, self.route, now) } else { None }
+        self.route.and_then(|route| self.gate.scope_of_route(&self.scope, route, now))
     }
 
     /// Whether another call was refused since the call was granted, so that it has to wait on.
@@ -110,8 +100,8 @@ impl Entry<'_> {
     }
 
     /// The same call's standing in another scope, which the user has named or not.
-    pub(super) fn moved_to(self, scope: ScopeKey, is_named: bool) -> Self {
-        Self { by_route: !is_named && scope.label_str().is_none(), scope, own: None, ..self }
+    pub(super) fn moved_to(self, scope: ScopeKey, is_named: bool, request: &Request) -> Self {
+        Self { route: route_of(request, &scope, is_named), scope, own: None, ..self }
     }
 
     /// What a scope is like for this call.
@@ -144,8 +134,8 @@ impl Entry<'_> {
     }
 
     fn close_account(&self, at: Instant) {
-        if let Some(sent_at) = self.sent_at.filter(|_| self.by_route) {
-            self.gate.close_account(&self.scope, self.current(), self.route, sent_at, at);
+        if let (Some(route), Some(sent_at)) = (self.route, self.sent_at) {
+            self.gate.close_account(&self.scope, self.current(), route, sent_at, at);
         }
     }
 
@@ -157,8 +147,8 @@ impl Entry<'_> {
         profile: impl FnOnce() -> Profile,
         at: Instant,
     ) {
-        if let Some(sent_at) = self.sent_at {
-            self.gate.admitted(&self.scope, self.route, sent_at);
+        if let (Some(route), Some(sent_at)) = (self.route, self.sent_at) {
+            self.gate.admitted(&self.scope, route, sent_at);
         }
         let Some(reading) = reading else { return };
         // A service that spilled the call over by itself states the limits of another deployment.
@@ -169,10 +159,12 @@ impl Entry<'_> {
 
     /// Whether the scope that the call was counted in learns what a success of its route states.
     fn learns(&self, profile: impl FnOnce() -> Profile, now: Instant) -> bool {
-        match &self.own {
-            Some(own) => own.learns,
-            None if !self.by_route || *profile().counted_by() != CountedBy::Account => true,
-            None => self.gate.learns_from(&self.scope, self.route, now),
+        match (&self.own, self.route) {
+            (Some(own), _) => own.learns,
+            (None, Some(route)) if *profile().counted_by() == CountedBy::Account => {
+                self.gate.learns_from(&self.scope, route, now)
+            }
+            (None, _) => true,
         }
     }
 
@@ -202,11 +194,14 @@ impl Entry<'_> {
     }
 }
 
-/// The route of a request, as a number.
-fn route_of(request: &Request) -> u64 {
+/// The route of a request as a number, unless the user named its scope or the scope's label says what is counted.
+fn route_of(request: &Request, scope: &ScopeKey, is_named: bool) -> Option<u64> {
+    if is_named || scope.label_str().is_some() {
+        return None;
+    }
     let mut hasher = DefaultHasher::new();
     (request.method(), request.url().path()).hash(&mut hasher);
-    hasher.finish()
+    Some(hasher.finish())
 }
 
 /// Why a call that the gate turns away is spilled over.

@@ -18,7 +18,7 @@ use crate::decision::{Decision, Failure, Reason};
 use crate::error_chain;
 use crate::gate::{Ledger, Permit};
 use crate::observe::{self, AttemptReport, DecisionEvent};
-use crate::ownership::{RetryConflict, invites_retry};
+use crate::ownership::{RetryConflict, RunEnd, invites_retry};
 use crate::policy::OnSpill;
 use crate::reading::{MAX_BODY, NativeSpillOver, Reading, proxy_attempts};
 use crate::spill::{Facts, Quiet, SpillOver};
@@ -47,9 +47,7 @@ impl LogicalCall<'_> {
 
     /// Writes an attempt into the record, and emits it.
     fn write(&self, report: AttemptReport) {
-        if observe::is_heard(&report.decision, self.shared.observer.as_ref()) {
-            self.emit(DecisionEvent::of(&report));
-        }
+        self.emit(DecisionEvent::of(&report));
         self.report.lock().decided(report);
     }
 
@@ -114,7 +112,7 @@ impl LogicalCall<'_> {
             wait: None,
             waited: None,
         });
-        self.run.succeeded();
+        self.run.ends(RunEnd::Succeeded);
         self.has_quota();
         self.answered(false);
         self.arrived(response.status(), reading.as_ref());
@@ -133,9 +131,7 @@ impl LogicalCall<'_> {
             AttemptOutcome::Failed(failed) => failed.failure == Failure::Permanent,
             AttemptOutcome::CutOff => false,
         };
-        if excused {
-            self.run.attempt_excused();
-        }
+        self.run.ends(if excused { RunEnd::Excused } else { RunEnd::Failed });
         observe::close(&self.span, self.attempts, &Decision::Admit);
         match outcome {
             AttemptOutcome::Unread(response) => {
@@ -189,6 +185,7 @@ impl LogicalCall<'_> {
         self.report.lock().end = Some(decision);
         match failed {
             Some(failed) => {
+                self.run.ends(RunEnd::Failed);
                 observe::close(&self.span, self.attempts, &Decision::Admit);
                 Err(self.fail(failed))
             }
@@ -214,7 +211,7 @@ impl LogicalCall<'_> {
         expected: Option<Duration>,
     ) -> Result<Response> {
         observe::close(&self.span, self.attempts, &Decision::SpillOver(reason));
-        self.run.gave_up();
+        self.run.ends(RunEnd::GaveUp);
         let legs = self.route.as_mut().map(|route| std::mem::take(&mut route.done)).unwrap_or_default();
         let here = self.position();
         let (last, whole, is_about_last) = match self.earlier.take() {

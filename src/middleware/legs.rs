@@ -160,7 +160,7 @@ impl LogicalCall<'_> {
         self.deadline = own.min(latest);
         let label = route.primary_scope.as_ref().and_then(ScopeKey::label_str);
         let scope = target.scope(label, self.shared.recent_scopes.client());
-        self.entry = self.entry.take().map(|entry| entry.moved_to(scope, target.has_scope));
+        self.entry = self.entry.take().map(|entry| entry.moved_to(scope, target.has_scope, request));
         if let (Some(seen_as), Some(host)) = (&mut self.seen_as, target.rewrite.base.host_str()) {
             seen_as.1 = host.into();
         }

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use reqwest::Request;
 use reqwest_middleware::Error;
 
@@ -12,11 +12,11 @@ use crate::decision::Failure;
 use crate::policy::AdmissionPolicy;
 
 /// [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Whether processing `request` twice is harmless; gives it an `Idempotency-Key` if the policy says so.
 pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, chance: &Chance) -> bool {
-    if request.method().is_idempotent() || request.headers().contains_key(IDEMPOTENCY_KEY) {
+    if request.method().is_idempotent() || request.headers().contains_key(&IDEMPOTENCY_KEY) {
         return true;
     }
     if !policy.mint_idempotency_key() {
@@ -25,7 +25,7 @@ pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, cha
     // Set once on the request that all attempts are copies of. The deployed servers take the bare value, not the
     // draft's quoted string.
     let Ok(key) = HeaderValue::try_from(chance.uuid()) else { return false };
-    request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+    request.headers_mut().insert(&IDEMPOTENCY_KEY, key);
     true
 }
 

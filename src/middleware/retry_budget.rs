@@ -1,13 +1,17 @@
 //! The share of re-sends over a client's life: calls deposit, re-sends withdraw. [`crate::budget`] says why.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::policy::RetryBudgetPolicy;
 
 #[derive(Debug, Clone)]
 pub(super) struct RetryBudget {
-    policy: RetryBudgetPolicy,
     start: Instant,
+    /// A tenth of the window, in nanoseconds.
+    length: u64,
+    /// What a call deposits, and what a window always allows, in thousandths of a re-send.
+    deposit: i64,
+    reserve: i64,
     /// What each part of the window brought in, in thousandths of a re-send; negative if more was taken.
     slots: [i64; SLOTS],
     /// The part that the slots were last brought up to, counted from the start.
@@ -19,21 +23,28 @@ const RESEND: i64 = 1000;
 
 impl RetryBudget {
     /// A budget by `policy`, starting with its reserve.
-    pub(super) const fn new(policy: RetryBudgetPolicy, now: Instant) -> Self {
-        Self { policy, start: now, slots: [0; SLOTS], newest: 0 }
+    pub(super) fn new(policy: RetryBudgetPolicy, now: Instant) -> Self {
+        Self {
+            start: now,
+            length: (nanoseconds(policy.time_window()) / 10).max(1),
+            deposit: policy.deposit_thousandths(),
+            reserve: policy.reserve_thousandths(),
+            slots: [0; SLOTS],
+            newest: 0,
+        }
     }
 
     /// Counts a new call.
     pub(super) fn deposit(&mut self, now: Instant) {
         self.advance(now);
-        self.add(self.newest, self.policy.deposit_thousandths());
+        self.add(self.newest, self.deposit);
     }
 
     /// Whether another re-send fits.
     pub(super) fn allows(&mut self, now: Instant) -> bool {
         self.advance(now);
         let booked = self.slots.iter().fold(0_i64, |sum, slot| sum.saturating_add(*slot));
-        self.policy.reserve_thousandths().saturating_add(booked) >= RESEND
+        self.reserve.saturating_add(booked) >= RESEND
     }
 
     /// Takes one re-send out if it fits; says whether it did.
@@ -67,9 +78,8 @@ impl RetryBudget {
 
     /// Which tenth of a window, counted from the start, a moment is in.
     fn part(&self, at: Instant) -> u64 {
-        let elapsed = at.saturating_duration_since(self.start).as_nanos();
-        let part = elapsed.saturating_mul(10).checked_div(self.policy.time_window().as_nanos());
-        part.and_then(|part| u64::try_from(part).ok()).unwrap_or(self.newest)
+        let elapsed = nanoseconds(at.saturating_duration_since(self.start));
+        elapsed.checked_div(self.length).unwrap_or(self.newest)
     }
 
     fn add(&mut self, part: u64, amount: i64) {
@@ -84,10 +94,12 @@ impl RetryBudget {
     }
 }
 
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -59,7 +59,9 @@ impl LogicalCall<'_> {
         let attempt = match self.own_client() {
             Some(client) => self.send_with(client, *request, &armed.attempt),
             None => {
-                armed.attempt.expect_in(extensions);
+                if armed.by == Protection::Guard {
+                    armed.attempt.expect_in(extensions);
+                }
                 next.clone().run(*request, extensions)
             }
         };
@@ -103,7 +105,7 @@ impl LogicalCall<'_> {
         attempt: &Attempt,
     ) -> Pin<Box<dyn Future<Output = Result<Response>> + Send + 'n>> {
         let mut extensions = Extensions::new();
-        self.report.leave_in(&mut extensions);
+        self.report.put_in(&mut extensions);
         attempt.expect_in(&mut extensions);
         Box::pin(async move { client.execute_with_extensions(request, &mut extensions).await })
     }

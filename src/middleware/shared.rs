@@ -87,7 +87,7 @@ impl Shared {
         }
         match conflict {
             Some(conflict) if self.policy.retry_ownership() == RetryOwnership::Enforce => {
-                report.leave_in(extensions);
+                report.put_in(extensions);
                 Err(error_chain::raise(conflict))
             }
             _ => Ok(()),

@@ -126,7 +126,7 @@ impl CallReport {
     }
 
     /// Puts the report where a caller who keeps the extensions of the call finds it: an error has no place for it.
-    pub(crate) fn leave_in(&self, extensions: &mut Extensions) {
+    pub(crate) fn put_in(&self, extensions: &mut Extensions) {
         extensions.get_or_insert_with(|| self.clone());
     }
 

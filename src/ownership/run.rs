@@ -50,6 +50,21 @@ impl CallMark {
 #[derive(Debug)]
 pub(crate) struct Run {
     call: CallReport,
+    end: RunEnd,
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// It was dropped on its way.
+    Dropped,
+    /// With a failure or a conflict.
+    Failed,
+    /// With an attempt that nobody retries for want of capacity.
+    Excused,
+    /// With a success, so the same extensions may serve another call.
+    Succeeded,
+    GaveUp,
 }
 
 /// How a run begins.
@@ -75,14 +90,14 @@ impl Run {
         let mark = extensions.get_or_insert_with(|| CallMark::of(CallReport::new()));
         if let Some(outer) = mark.outer() {
             // What this run does must not be mixed up with what the outer one knows.
-            let run = Self { call: CallReport::new() };
+            let run = Self { call: CallReport::new(), end: RunEnd::Dropped };
             let report = brought.unwrap_or(outer);
             // The guard knows the run alone, whose own report nobody sees.
-            report.leave_in(extensions);
+            report.put_in(extensions);
             let conflict = Some(RetryConflict::new(ConflictKind::NestedAdmission));
             return Entered { run, report, deadline, attempts: 0, conflict };
         }
-        let run = Self { call: mark.call.clone() };
+        let run = Self { call: mark.call.clone(), end: RunEnd::Dropped };
         let report = brought.unwrap_or_else(|| run.call.clone());
         let mut known = run.call.state().lock();
         let soon = |dropped: Instant| now.saturating_duration_since(dropped) <= SOON;
@@ -116,35 +131,27 @@ impl Run {
         Attempt { call: self.call.clone(), number: known.newest }
     }
 
-    /// The attempt ended in something that nobody retries for want of capacity.
-    pub(crate) fn attempt_excused(&self) {
-        let mut known = self.call.state().lock();
-        known.attempts = known.attempts.saturating_sub(1);
-    }
-
-    /// The run has come to its end, whatever it is; a run that is dropped does not get here.
-    pub(crate) fn ended(&self) {
-        self.call.state().lock().is_unfinished = false;
-    }
-
-    /// The call came to a success, so the same extensions may serve another call.
-    pub(crate) fn succeeded(&self) {
-        self.call.state().lock().forget();
-    }
-
-    /// The call was given up.
-    pub(crate) fn gave_up(&self) {
-        self.call.state().lock().given_up = true;
+    /// The run comes to this end.
+    pub(crate) const fn ends(&mut self, end: RunEnd) {
+        self.end = end;
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         let mut known = self.call.state().lock();
-        if known.is_unfinished {
+        known.is_running = false;
+        if self.end != RunEnd::Dropped {
+            known.is_unfinished = false;
+        } else if known.is_unfinished {
             known.dropped = Some(clock::now());
         }
-        known.is_running = false;
+        match self.end {
+            RunEnd::Succeeded => known.forget(),
+            RunEnd::Excused => known.attempts = known.attempts.saturating_sub(1),
+            RunEnd::GaveUp => known.given_up = true,
+            RunEnd::Dropped | RunEnd::Failed => {}
+        }
     }
 }
 

@@ -56,22 +56,30 @@ const fn may_be_label(name: &str) -> bool {
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
 pub(super) fn named_in_path(path: &str) -> Option<&str> {
     let (mut deployment, mut model) = (None, None);
-    let (mut earlier, mut before) = ("", "");
-    for segment in path.split('/').skip(1) {
+    let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
+    for segment in path.as_bytes().split(|byte| *byte == b'/').skip(1) {
         match before {
             // Other services deploy as well, and limit by account.
-            "deployments" if earlier == "openai" => deployment = deployment.or(Some(segment)),
-            "models" => model = model.or(Some(segment)),
+            b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
+            b"models" => model = model.or(Some(segment)),
             _ => {}
         }
         (earlier, before) = (before, segment);
     }
-    let model = || Some(model?.split_once(':')?.0);
-    deployment.or_else(model).filter(|name| may_be_label(name))
+    let until_method = |model: &'_ [u8]| model.iter().position(|byte| *byte == b':');
+    let model = || model.and_then(|model| model.get(..until_method(model)?));
+    std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
 }
 
 /// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.
 pub(super) fn model_of(body: &[u8]) -> Option<Cow<'_, str>> {
+    // If it comes first and is plain, no parser is needed.
+    if let Some(rest) = body.strip_prefix(br#"{"model":""#)
+        && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
+        && let Some((model, [b'"', ..])) = rest.split_at_checked(end)
+    {
+        return std::str::from_utf8(model).ok().map(Cow::Borrowed);
+    }
     let mut found = None;
     // Stopping at the field is an error to the parser, as is a body of any other form.
     let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Model { found: &mut found });
