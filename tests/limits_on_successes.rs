@@ -13,8 +13,10 @@ use reqwest_middleware::ClientWithMiddleware;
 use support::{Answer, Origin, ms};
 use tokio::time::Instant;
 
+type Fields = [(&'static str, &'static str); 3];
+
 /// "0 left" as Discord, X and Okta write it, and the host that writes it; the last is a server that nobody knows.
-const SPENT: [(&str, u64, [(&str, &str); 3]); 4] = [
+const SPENT: [(&str, u64, Fields); 4] = [
     (
         "https://discord.com",
         5,
@@ -45,7 +47,7 @@ const SPENT: [(&str, u64, [(&str, &str); 3]); 4] = [
 const DATE: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
 
 /// `/spent` states that nothing is left, all else states nothing.
-fn spent_at(headers: [(&'static str, &'static str); 3], more: &'static str) -> Origin {
+fn spent_at(headers: Fields, more: &'static str) -> Origin {
     Origin::new(move |_, request| {
         let path = request.url().path();
         if path != "/spent" && path != more {

@@ -71,7 +71,7 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
             let request = request(&url);
             let profile = Profile::standard();
             assert_eq!(
-                scopes.scope_of(&request, &profile),
+                scopes.scope_of(&request, profile),
                 parts_of(&request, profile).key(),
                 "{round} {number}"
             );
@@ -92,7 +92,7 @@ fn a_remembered_origin_is_not_the_beginning_of_another() {
             "https://api.example.org:8443/",
         ] {
             let request = request(url);
-            assert_eq!(scopes.scope_of(&request, &profile), parts_of(&request, profile).key(), "{url}");
+            assert_eq!(scopes.scope_of(&request, profile), parts_of(&request, profile).key(), "{url}");
         }
     }
 }
@@ -368,7 +368,7 @@ fn a_scope_seen_at_a_glance_is_the_one_that_a_look_finds() {
                 let mut request = request(&format!("https://api.example{path}"));
                 *request.body_mut() = body.map(Into::into);
                 let expected = parts_of(&request, openai).key();
-                assert_eq!(scopes.scope_of(&request, &openai), expected, "{path} {body:?}");
+                assert_eq!(scopes.scope_of(&request, openai), expected, "{path} {body:?}");
             }
         }
     }

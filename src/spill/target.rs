@@ -66,7 +66,7 @@ impl Deployment {
         let mut base = self.check_settings()?;
         let fault = |problem| RouteError::new(&self.name, problem);
         let header_names = |names: &[String]| {
-            let names = names.iter().map(|name| HeaderName::try_from(name));
+            let names = names.iter().map(HeaderName::try_from);
             names.collect::<Result<Vec<_>, _>>().map_err(|_| fault(RouteProblem::Header))
         };
         let (remove_headers, forward_headers) =
