@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -135,12 +134,6 @@ fn assemble(mut head: http::response::Parts, url: Url, body: Body) -> Response {
         head.extensions = std::mem::take(extensions);
     }
     Response::from(http::Response::from_parts(head, body))
-}
-
-impl fmt::Debug for Peeked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peeked").field("status", &self.head.status).finish_non_exhaustive()
-    }
 }
 
 fn data(frame: &Result<Frame<Bytes>, AnyError>) -> Option<&Bytes> {

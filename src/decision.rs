@@ -34,7 +34,7 @@ mod reason;
 mod wait;
 
 pub use reason::Reason;
-use wait::Wait;
+use wait::RetryPlan;
 
 /// What to do about the outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,7 +199,7 @@ fn decide_response(
     if !reading.is_refused_unprocessed() && !call.idempotent {
         return Decision::Admit;
     }
-    let wait = Wait::for_refusal(policy, reading, call, at, draw);
+    let wait = RetryPlan::for_refusal(policy, reading, call, at, draw);
     wait.fit(policy, call, at, draw)
 }
 
@@ -214,7 +214,7 @@ fn repeat_unclear(
     if !repeatable {
         return Decision::Admit;
     }
-    match Wait::without_advice(policy, call, at, draw).fit(policy, call, at, draw) {
+    match RetryPlan::without_advice(policy, call, at, draw).fit(policy, call, at, draw) {
         wait @ Decision::Wait { .. } => wait,
         Decision::Admit | Decision::SpillOver(_) => Decision::Admit,
     }

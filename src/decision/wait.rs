@@ -8,7 +8,7 @@ use crate::policy::{AdmissionPolicy, RetryCharge};
 use crate::reading::{Hint, HintKind, Reading};
 
 /// A wait that is wanted, before it is known to fit.
-pub(super) struct Wait {
+pub(super) struct RetryPlan {
     /// Tested as a whole against the deadline, never shortened.
     raw: Duration,
     /// Only if it still fits.
@@ -18,7 +18,7 @@ pub(super) struct Wait {
     advised: bool,
 }
 
-impl Wait {
+impl RetryPlan {
     pub(super) fn for_refusal(
         policy: &AdmissionPolicy,
         reading: &Reading,

@@ -51,15 +51,49 @@ impl ConflictKind {
     /// The kind's name in snake case, as events and metrics have it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Its name, what it is, and what to do.
+    const fn texts(self) -> (&'static str, &'static str, &'static str) {
+        const REMOVE: &str = "remove it; the admission layer retries for the whole stack";
         match self {
-            Self::KnownRetryLayer => "known_retry_layer",
-            Self::NestedAdmission => "nested_admission",
-            Self::Reentry => "reentry",
-            Self::RepeatedAttempt => "repeated_attempt",
-            Self::CopiedAttempt => "copied_attempt",
-            Self::ReplacedRequest => "replaced_request",
-            Self::AnnouncedRepeat => "announced_repeat",
-            Self::ProxyRepeat => "proxy_repeat",
+            Self::KnownRetryLayer => {
+                ("known_retry_layer", "the stack has a layer that retries by itself", REMOVE)
+            }
+            Self::NestedAdmission => (
+                "nested_admission",
+                "there are two admission layers in one stack",
+                "keep one of them, outermost",
+            ),
+            Self::Reentry => (
+                "reentry",
+                "a layer outside the admission layer sends a call again that was given up or has used its attempts or time",
+                "remove the outer retry, or its time limit for each try; the admission layer has done what can be done (a new call needs new extensions)",
+            ),
+            Self::RepeatedAttempt => {
+                ("repeated_attempt", "a layer inside the admission layer sent one attempt twice", REMOVE)
+            }
+            Self::CopiedAttempt => (
+                "copied_attempt",
+                "a layer inside the admission layer wants to send one attempt twice",
+                REMOVE,
+            ),
+            Self::ReplacedRequest => (
+                "replaced_request",
+                "a layer inside the admission layer sends a request of its own instead of the one it was given",
+                "if it retries, remove it; else let it hand on the request and the extensions that it was given",
+            ),
+            Self::AnnouncedRepeat => (
+                "announced_repeat",
+                "the request says that it is a repeat by a layer outside",
+                "set that client's retries to none",
+            ),
+            Self::ProxyRepeat => (
+                "proxy_repeat",
+                "a proxy says that it sent the request several times",
+                "switch the proxy's retries off for this route",
+            ),
         }
     }
 }
@@ -125,39 +159,12 @@ impl RetryConflict {
 
 impl fmt::Display for RetryConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            ConflictKind::KnownRetryLayer => "the stack has a layer that retries by itself",
-            ConflictKind::NestedAdmission => "there are two admission layers in one stack",
-            ConflictKind::Reentry => {
-                "a layer outside the admission layer sends a call again that was given up or has used its attempts or time"
-            }
-            ConflictKind::RepeatedAttempt => "a layer inside the admission layer sent one attempt twice",
-            ConflictKind::CopiedAttempt => {
-                "a layer inside the admission layer wants to send one attempt twice"
-            }
-            ConflictKind::ReplacedRequest => {
-                "a layer inside the admission layer sends a request of its own instead of the one it was given"
-            }
-            ConflictKind::AnnouncedRepeat => "the request says that it is a repeat by a layer outside",
-            ConflictKind::ProxyRepeat => "a proxy says that it sent the request several times",
-        })?;
+        let (_, what, to_do) = self.kind.texts();
+        write!(f, "{what}")?;
         if let Some(layer) = self.layer {
             write!(f, " ({layer})")?;
         }
-        f.write_str(match self.kind {
-            ConflictKind::NestedAdmission => ": keep one of them, outermost",
-            ConflictKind::Reentry => {
-                ": remove the outer retry, or its time limit for each try; the admission layer has done what can be done (a new call needs new extensions)"
-            }
-            ConflictKind::KnownRetryLayer | ConflictKind::RepeatedAttempt | ConflictKind::CopiedAttempt => {
-                ": remove it; the admission layer retries for the whole stack"
-            }
-            ConflictKind::ReplacedRequest => {
-                ": if it retries, remove it; else let it hand on the request and the extensions that it was given"
-            }
-            ConflictKind::AnnouncedRepeat => ": set that client's retries to none",
-            ConflictKind::ProxyRepeat => ": switch the proxy's retries off for this route",
-        })
+        write!(f, ": {to_do}")
     }
 }
 

@@ -1,6 +1,5 @@
 //! The routes of an admission layer: the deployments that its calls may spill to, checked against each other.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -177,12 +176,6 @@ impl Routes {
         target.rewrite.destination(request.url()).is_some()
             && target.rewrite.takes_body(request.body())
             && elsewhere()
-    }
-}
-
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.targets.iter().map(|target| &target.name)).finish()
     }
 }
 
