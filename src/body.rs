@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -34,7 +33,7 @@ pub(crate) struct Peeked {
 }
 
 impl Peeked {
-    /// A response of which nothing is read.
+    /// A response that nothing has been read of.
     pub(crate) fn unread(response: Response) -> Self {
         let url = response.url().clone();
         let (head, body) = http::Response::<Body>::from(response).into_parts();
@@ -79,6 +78,11 @@ impl Peeked {
 
     pub(crate) const fn head(&self) -> &http::response::Parts {
         &self.head
+    }
+
+    /// The host that answered.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.url.host_str()
     }
 
     /// The body as far as it is read, at most `limit` bytes.
@@ -130,12 +134,6 @@ fn assemble(mut head: http::response::Parts, url: Url, body: Body) -> Response {
         head.extensions = std::mem::take(extensions);
     }
     Response::from(http::Response::from_parts(head, body))
-}
-
-impl fmt::Debug for Peeked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peeked").field("status", &self.head.status).finish_non_exhaustive()
-    }
 }
 
 fn data(frame: &Result<Frame<Bytes>, AnyError>) -> Option<&Bytes> {

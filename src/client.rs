@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use reqwest_middleware::{ClientWithMiddleware, Middleware};
 
-use crate::middleware::{AdmissionBuilder, BuildError, Settings};
-use crate::ownership::{ConflictKind, RetryConflict, known_conflict};
+use crate::middleware::{AdmissionBuilder, BuildError, Settings, known_conflict};
+use crate::ownership::{ConflictKind, RetryConflict};
 use crate::policy::RetryOwnership;
 
 /// Builds clients in which nothing but the admission layer retries.

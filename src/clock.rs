@@ -31,19 +31,17 @@ pub(crate) fn sleep_until(until: Instant) -> tokio::time::Sleep {
 
 /// Runs `future` until it is done or `until` has come. What is done at once sets no timer.
 pub(crate) async fn until<F: Future>(until: Instant, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
-        return Some(output);
-    }
-    // It was polled with this very context; once is enough.
-    let mut polled = true;
-    let rest =
-        poll_fn(
-            |context| {
-                if std::mem::take(&mut polled) { Poll::Pending } else { future.as_mut().poll(context) }
-            },
-        );
-    tokio::time::timeout_at(tokio::time::Instant::from_std(until), rest).await.ok()
+    let (mut future, mut timer) = (pin!(future), pin!(None));
+    poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        if timer.is_none() {
+            timer.set(Some(sleep_until(until)));
+        }
+        timer.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(context).map(|()| None))
+    })
+    .await
 }
 
 /// The source of random draws.

@@ -37,7 +37,7 @@ mod reason;
 mod wait;
 
 pub use reason::Reason;
-use wait::Wait;
+use wait::RetryPlan;
 
 /// What to do about the outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub enum Decision {
         wait: Duration,
         /// The advice, if there was any.
         hint: Option<Hint>,
-        /// Whether the re-send is to be taken out of the [retry budget](crate::budget::RetryBudget).
+        /// Whether the re-send is to be taken out of the [retry budget](crate::budget#why-a-retry-budget).
         charged: bool,
     },
     /// Give the call up here, at once, so that something else can take it.
@@ -158,7 +158,7 @@ impl Call {
         self
     }
 
-    /// Sets whether the [retry budget](crate::budget::RetryBudget) has room for one more re-send.
+    /// Sets whether the [retry budget](crate::budget#why-a-retry-budget) has room for one more re-send.
     #[must_use]
     pub const fn retry_budget_open(mut self, open: bool) -> Self {
         self.retry_budget_open = open;
@@ -218,7 +218,7 @@ fn decide_response(
     if !reading.is_refused_unprocessed() && !call.idempotent {
         return Decision::Admit;
     }
-    let wait = Wait::for_refusal(policy, reading, call, at, draw);
+    let wait = RetryPlan::for_refusal(policy, reading, call, at, draw);
     wait.fit(policy, call, at, draw)
 }
 
@@ -233,7 +233,7 @@ fn repeat_unclear(
     if !repeatable {
         return Decision::Admit;
     }
-    match Wait::without_advice(policy, call, at, draw).fit(policy, call, at, draw) {
+    match RetryPlan::without_advice(policy, call, at, draw).fit(policy, call, at, draw) {
         wait @ Decision::Wait { .. } => wait,
         Decision::Admit | Decision::SpillOver(_) => Decision::Admit,
     }

@@ -59,6 +59,7 @@
 
 mod baton;
 mod builder;
+mod by_route;
 mod cell;
 mod cool_down;
 mod fleet;
@@ -81,6 +82,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use builder::GateBuilder;
+pub(crate) use by_route::RouteScope;
 pub(crate) use ledger::Ledger;
 pub(crate) use look::Look;
 pub use permit::{Permit, Place};
@@ -108,6 +110,7 @@ struct Shared {
     settings: Mutex<Settings>,
     bounds: Bounds,
     fleet: Option<Fleet>,
+    by_route: by_route::ByRoute,
     /// Whether an `AdmissionClient` uses the gate.
     has_client: AtomicBool,
 }

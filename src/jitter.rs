@@ -1,4 +1,4 @@
-//! The random part of a wait: upward jitter on top of advice, full jitter if there is none.
+//! The random part of a wait: upward jitter on top of advice, full jitter without advice.
 //!
 //! Jitter spreads callers that were all told the same moment. It only ever adds to what a server advised: a
 //! draw that shortens the wait sends into a closed window, and costs a rejection for nothing. Where no server
@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::de;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// One random draw, uniform on `[0, 1)`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -41,8 +41,7 @@ impl Draw {
     }
 
     /// The part of `whole` that this draw stands for.
-    #[must_use]
-    pub fn of(self, whole: Duration) -> Duration {
+    pub(crate) fn of(self, whole: Duration) -> Duration {
         // Never above `whole`, so within range; the conversion can only fail on rounding at Duration::MAX.
         Duration::try_from_secs_f64(whole.as_secs_f64() * self.0).unwrap_or(whole).min(whole)
     }
@@ -52,16 +51,17 @@ impl Draw {
 ///
 /// Written as `"proportional"` (with its defaults), `{ proportional = { share = 0.2, at_least = "10ms" } }`,
 /// `{ uniform = { up_to = "50ms" } }` or `"none"`, here in TOML.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum UpwardJitter {
     /// Uniform on `[0, max(share × wait, at_least))`.
     Proportional {
         /// The share of the wait, from 0 to 1.
+        #[serde(default = "default_share")]
         share: f64,
         /// The spread of short waits.
-        #[serde(with = "crate::policy::duration::jitter_at_least")]
+        #[serde(with = "crate::policy::duration::jitter_at_least", default = "default_spread")]
         at_least: Duration,
     },
     /// Uniform on `[0, up_to)`, whatever the wait.
@@ -81,30 +81,9 @@ impl Default for UpwardJitter {
     }
 }
 
-/// [`UpwardJitter`] with its settings written out.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Written {
-    Proportional {
-        #[serde(default = "default_share")]
-        share: f64,
-        #[serde(with = "crate::policy::duration::jitter_at_least", default = "default_spread")]
-        at_least: Duration,
-    },
-    Uniform {
-        #[serde(with = "crate::policy::duration::jitter_up_to")]
-        up_to: Duration,
-    },
-    None,
-}
-
-impl From<Written> for UpwardJitter {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Proportional { share, at_least } => Self::Proportional { share, at_least },
-            Written::Uniform { up_to } => Self::Uniform { up_to },
-            Written::None => Self::None,
-        }
+impl Serialize for UpwardJitter {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
     }
 }
 
@@ -131,19 +110,19 @@ impl<'de> Deserialize<'de> for UpwardJitter {
 
             fn visit_map<A: de::MapAccess<'de>>(self, settings: A) -> Result<Self::Value, A::Error> {
                 let settings = de::value::MapAccessDeserializer::new(settings);
-                Written::deserialize(settings).map(Into::into)
+                UpwardJitter::deserialize(settings)
             }
 
             // As YAML has it, with a tag.
             fn visit_enum<A: de::EnumAccess<'de>>(self, tagged: A) -> Result<Self::Value, A::Error> {
-                Written::deserialize(de::value::EnumAccessDeserializer::new(tagged)).map(Into::into)
+                UpwardJitter::deserialize(de::value::EnumAccessDeserializer::new(tagged))
             }
         }
 
         if deserializer.is_human_readable() {
             return deserializer.deserialize_any(NameOrSettings);
         }
-        Written::deserialize(deserializer).map(Into::into)
+        Self::deserialize(deserializer)
     }
 }
 
@@ -157,8 +136,7 @@ const fn default_spread() -> Duration {
 
 impl UpwardJitter {
     /// What to add to `wait`.
-    #[must_use]
-    pub fn on_top_of(&self, wait: Duration, draw: Draw) -> Duration {
+    pub(crate) fn on_top_of(&self, wait: Duration, draw: Draw) -> Duration {
         match *self {
             Self::Proportional { share, at_least } => draw.of(share_of(wait, share).max(at_least)),
             Self::Uniform { up_to } => draw.of(up_to),
@@ -168,14 +146,12 @@ impl UpwardJitter {
 }
 
 /// Full jitter: uniform on `[0, min(cap, base · 2ⁿ))`, `n` counting repeats from 0.
-#[must_use]
-pub fn full_jitter(base: Duration, cap: Duration, n: u32, draw: Draw) -> Duration {
+pub(crate) fn full_jitter(base: Duration, cap: Duration, n: u32, draw: Draw) -> Duration {
     draw.of(exponential(base, cap, n))
 }
 
 /// `min(cap, base · 2ⁿ)`.
-#[must_use]
-pub fn exponential(base: Duration, cap: Duration, n: u32) -> Duration {
+pub(crate) fn exponential(base: Duration, cap: Duration, n: u32) -> Duration {
     // An exponent that overflows is past any cap.
     1_u32.checked_shl(n).and_then(|factor| base.checked_mul(factor)).map_or(cap, |step| step.min(cap))
 }
@@ -216,6 +192,7 @@ mod tests {
         let step = |n| exponential(500 * MS, 20_000 * MS, n);
         assert_eq!([step(0), step(1), step(5), step(6)], [500 * MS, 1000 * MS, 16_000 * MS, 20_000 * MS]);
         assert_eq!(step(u32::MAX), 20_000 * MS);
+        assert_eq!(exponential(Duration::MAX, Duration::MAX, 199), Duration::MAX);
     }
 
     proptest! {

@@ -39,6 +39,8 @@
 //! | to keep other retry layers out | [`guide::ownership`], [`who_retries`] |
 //! | the layer alone, in a stack of your own | [`Admission`] |
 //!
+//! [`walk`] follows one 429 through the code, file by file, and names the tests of each law.
+//!
 //! # What holds
 //!
 //! * Nothing is sent before the moment the server named, counted from the receipt of its response, by any call of the
@@ -107,6 +109,7 @@ pub mod spill;
 mod unharmed;
 pub mod units;
 mod usage;
+pub mod walk;
 pub mod who_retries;
 
 pub use budget::LatencyBudget;

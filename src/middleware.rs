@@ -1,7 +1,7 @@
 //! [`Admission`], the middleware: send, read, decide, then wait or return.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use http::Extensions;
@@ -9,31 +9,27 @@ use reqwest::{Request, Response};
 use reqwest_middleware::{Middleware, Next, Result};
 use tracing::Instrument as _;
 
-use crate::budget::RetryBudget;
-use crate::clock::Chance;
-use crate::error_chain;
-use crate::gate::{Gate, ScopeKey};
-use crate::observe::{self, CallReport, Observer};
-use crate::ownership::RetryConflict;
-use crate::policy::{AdmissionPolicy, RetryOwnership};
-use crate::reading::Profile;
-use crate::scope::RecentScopes;
-use crate::spill::Routes;
+use crate::ownership::{ConflictKind, RetryConflict};
 
 mod acquire;
-mod attempt;
 mod builder;
 mod call;
 mod entry;
 mod finish;
-mod leg_time;
 mod legs;
+mod next_target;
+mod outcome;
+mod quota;
 mod read;
 mod replay;
-mod routing;
-mod sent;
+mod retry_budget;
+mod route;
+mod run;
+mod send;
+mod shared;
 
 use call::LogicalCall;
+use shared::Shared;
 
 pub(crate) use builder::Settings;
 pub use builder::{AdmissionBuilder, BuildError};
@@ -63,38 +59,6 @@ pub use builder::{AdmissionBuilder, BuildError};
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Shared>);
 
-/// Names the scope of a request.
-pub(crate) type ScopeFn = dyn Fn(&Request) -> ScopeKey + Send + Sync;
-
-struct Shared {
-    /// Whether a guard stands at the inner end, so that attempts need no seal.
-    guarded: bool,
-    /// Whether a sealed request has ever come through the layers inside.
-    any_arrived: AtomicBool,
-    policy: AdmissionPolicy,
-    profile: Option<Profile>,
-    /// Those of single hosts, before the built-in ones.
-    profiles: Vec<Profile>,
-    /// Whether one of these profiles says that a server refuses inside of successes.
-    refuses_inside: bool,
-    /// The host that was asked for last, and its profile: most clients talk to one.
-    last_profile: Mutex<Option<(Box<str>, Profile)>>,
-    gate: Option<Gate>,
-    scope_by: Option<Arc<ScopeFn>>,
-    recent_scopes: RecentScopes,
-    settle_from_usage: bool,
-    routes: Option<Arc<Routes>>,
-    /// Calls that the primary spilled over by itself.
-    native_spill_overs: AtomicU64,
-    #[cfg(feature = "estimate")]
-    estimator: Option<crate::estimate::BodyEstimator>,
-    chance: Chance,
-    observer: Option<Arc<dyn Observer>>,
-    retry_budget: Mutex<RetryBudget>,
-    /// How many calls there were.
-    calls: AtomicU64,
-}
-
 impl Admission {
     /// A builder for anything but the defaults.
     pub fn builder() -> AdmissionBuilder {
@@ -106,12 +70,6 @@ impl Admission {
     #[must_use]
     pub fn native_spill_overs(&self) -> u64 {
         self.0.native_spill_overs.load(Ordering::Relaxed)
-    }
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        Settings::default().assemble(AdmissionPolicy::default(), None, false)
     }
 }
 
@@ -127,71 +85,25 @@ impl Middleware for Admission {
         let mut call = LogicalCall::begin(&self.0, &mut request, extensions)?;
         let span = call.span.clone();
         let outcome = call.run(request, extensions, &next).instrument(span).await;
-        call.run.ended();
         if outcome.is_err() {
-            call.report.leave_in(extensions);
+            call.report.put_in(extensions);
         }
         outcome
     }
 }
 
-impl Shared {
-    fn profile_of(&self, host: &str) -> Profile {
-        if let Some(profile) = &self.profile {
-            return profile.clone();
-        }
-        let mut last = self.last_profile.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some((known, profile)) if **known == *host => profile.clone(),
-            _ => {
-                let own = Profile::of_host(&self.profiles, host);
-                let profile = own.unwrap_or_else(|| Profile::for_host(host)).clone();
-                *last = Some((host.into(), profile.clone()));
-                profile
-            }
-        }
-    }
+/// The crates whose layers retry, as they stand in the names of types.
+///
+/// Type names are not a stable contract; the guards at run time catch what this list misses.
+const RETRYING_CRATES: [&str; 1] = ["reqwest_retry::"];
 
-    fn next_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed)
+/// The conflict that a layer of type `M` is, if its type is known to retry.
+pub(crate) fn known_conflict<M: 'static>() -> Option<RetryConflict> {
+    let name = std::any::type_name::<M>();
+    if std::any::TypeId::of::<M>() == std::any::TypeId::of::<Admission>() {
+        return Some(RetryConflict::of_layer(ConflictKind::NestedAdmission, name));
     }
-
-    /// Tells of other layers that retry, and refuses the call if one is in the way.
-    fn own(
-        &self,
-        announced: Option<RetryConflict>,
-        conflict: Option<RetryConflict>,
-        report: &CallReport,
-        extensions: &mut Extensions,
-    ) -> Result<()> {
-        for conflict in announced.into_iter().chain(conflict.clone()) {
-            self.conflict(conflict, report);
-        }
-        match conflict {
-            Some(conflict) if self.policy.retry_ownership() == RetryOwnership::Enforce => {
-                report.leave_in(extensions);
-                Err(error_chain::raise(conflict))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn conflict(&self, conflict: RetryConflict, report: &CallReport) {
-        observe::conflict(&conflict, self.observer.as_ref());
-        report.conflicted(conflict);
-    }
-
-    fn lock_retry_budget(&self) -> std::sync::MutexGuard<'_, RetryBudget> {
-        self.retry_budget.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("policy", &self.policy)
-            .field("profile", &self.profile)
-            .field("chance", &self.chance)
-            .finish_non_exhaustive()
-    }
+    // The type parameters of a wrapper name what it wraps, so the whole name is searched.
+    let retries = RETRYING_CRATES.iter().any(|known| name.contains(known));
+    retries.then(|| RetryConflict::of_layer(ConflictKind::KnownRetryLayer, name))
 }

@@ -16,7 +16,7 @@
 //! | `reqwest_admission_routed_total` | counter, feature `metrics` | `to`, `reason` |
 //! | `reqwest_admission_native_spill_overs_total` | counter, feature `metrics` | |
 //!
-//! A decision tells the wait as planned; the gate may add to it. `admission wait` and the histogram
+//! A decision has the wait as planned; the gate may add to it. `admission wait` and the histogram
 //! `reqwest_admission_wait_seconds` have what was really waited, from the receipt of the refusal to the next send.
 //!
 //! All have the target `reqwest_admission`. An admission is a `DEBUG` event, a wait `INFO`, its end `DEBUG`, a spill-over
@@ -132,16 +132,8 @@ impl<'a> DecisionEvent<'a> {
     }
 }
 
-/// Whether anybody would hear of a decision. An admission is not put together for nobody.
-pub(crate) fn is_heard(decision: &Decision, observer: Option<&Arc<dyn Observer>>) -> bool {
-    !matches!(decision, Decision::Admit)
-        || cfg!(feature = "metrics")
-        || observer.is_some()
-        || tracing::enabled!(target: TARGET, Level::DEBUG)
-}
-
-/// Tells tracing, the metrics and the observer about a decision.
-pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
+/// Emits a decision: to tracing, the metrics and the observer.
+pub(crate) fn emit(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]
     metrics::decision(event);
     macro_rules! emit {
@@ -173,7 +165,7 @@ pub(crate) fn tell(event: &DecisionEvent<'_>, observer: Option<&Arc<dyn Observer
     }
 }
 
-/// Tells tracing, the metrics and the observer about the end of a wait.
+/// Emits the end of a wait.
 pub(crate) fn waited(
     call: u64,
     attempt: u32,
@@ -196,7 +188,7 @@ pub(crate) fn waited(
     }
 }
 
-/// Tells tracing, the metrics and the observer about another layer that retries.
+/// Emits that another layer retries.
 pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Observer>>) {
     #[cfg(feature = "metrics")]
     metrics::conflict(conflict);
@@ -213,14 +205,14 @@ pub(crate) fn conflict(conflict: &RetryConflict, observer: Option<&Arc<dyn Obser
     }
 }
 
-/// Tells tracing and the metrics that a call goes on to another deployment.
+/// Emits that a call goes on to another deployment.
 pub(crate) fn routed(from: &str, to: &str, reason: Reason) {
     #[cfg(feature = "metrics")]
     metrics::routed(to, reason);
     tracing::event!(target: TARGET, Level::INFO, from, to, reason = reason.as_str(), "call routed");
 }
 
-/// Tells tracing and the metrics that a service spilled a call over by itself.
+/// Emits that a service spilled a call over by itself.
 pub(crate) fn native_spill_over() {
     #[cfg(feature = "metrics")]
     metrics::native_spill_over();

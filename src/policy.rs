@@ -96,6 +96,13 @@ impl AdmissionPolicy {
         self.0.mint_idempotency_key
     }
 
+    /// Whether calls spill over unsent while the quota of their account is exhausted, but for one at a time that asks
+    /// whether it still is: after 1 s, then after twice as long each time, up to 60 s, until one succeeds. Default: yes.
+    #[must_use]
+    pub const fn hold_exhausted_quota(&self) -> bool {
+        self.0.hold_exhausted_quota
+    }
+
     /// Whether an attempt may outlive the latency budget. Default: [`AttemptTimeout::ClampToBudget`].
     #[must_use]
     pub const fn attempt_timeout(&self) -> AttemptTimeout {

@@ -8,23 +8,23 @@ mod label;
 mod signed;
 
 use std::borrow::Cow;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use arrayvec::ArrayVec;
 use reqwest::{Request, Url};
 
 pub(crate) use credential::credential;
-use label::{is_plain, label_beside, named_in_path, names_plainly};
+use label::label_of;
 
 use crate::gate::ScopeKey;
-use crate::reading::{CountedBy, Profile};
+use crate::reading::Profile;
 
 /// How many scopes are remembered by [`RecentScopes`]: enough for a client's few models and credentials.
 const RECENT: usize = 8;
 
-/// The scopes of the latest requests, so that the next of the same kind does not put its key together anew.
+/// The scopes of the latest requests, so that the next of the same kind does not make its key anew.
 #[derive(Default)]
 pub(crate) struct RecentScopes {
     hasher: RandomState,
@@ -40,20 +40,11 @@ pub(crate) fn apart() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Each scope with a keyed hash of its credential.
 #[derive(Default)]
 struct Recent {
-    scopes: ArrayVec<Known, RECENT>,
+    scopes: ArrayVec<(Option<u64>, ScopeKey), RECENT>,
     next: usize,
-}
-
-struct Known {
-    /// A keyed hash of it.
-    credential: Option<u64>,
-    scope: ScopeKey,
-    /// That of its endpoint.
-    profile: Profile,
-    /// Whether a body may be looked at for the label without reading it.
-    is_plain: bool,
 }
 
 impl RecentScopes {
@@ -67,51 +58,30 @@ impl RecentScopes {
         self.apart
     }
 
-    /// The scope of a request: endpoint and credential, and the deployment or model where limits are counted apart.
-    /// `profile` finds the profile of its endpoint, always the same one.
+    /// The scope of a request: endpoint and credential, and the deployment or model if its endpoint's `profile` says that
+    /// limits are counted so.
     ///
     /// The credential is kept as keyed hashes only.
-    pub(crate) fn scope_of(&self, request: &Request, profile: impl FnOnce() -> Profile) -> ScopeKey {
-        let credential = credential(request);
-        let hash = credential.as_deref().map(|credential| self.hash(credential));
-        let named = named_in_path(request.url().path());
-        let is_it = |known: &&Known| known.credential == hash && known.is_plainly_of(request, named);
-        if let Some(known) = self.lock().scopes.iter().find(is_it) {
-            return known.scope.clone();
-        }
-        let profile = profile();
-        self.find_or_make(&Parts::of(request, credential, named, &profile), hash, &profile)
-    }
-
-    fn find_or_make(&self, parts: &Parts<'_>, hash: Option<u64>, profile: &Profile) -> ScopeKey {
-        let mut recent = self.lock();
-        let is_it = |known: &&Known| known.credential == hash && parts.are_of(&known.scope);
-        if let Some(known) = recent.scopes.iter().find(is_it) {
-            return known.scope.clone();
+    pub(crate) fn scope_of(&self, request: &Request, profile: &Profile) -> ScopeKey {
+        let parts = Parts::of(request, profile);
+        let hash = parts.credential.as_deref().map(|credential| self.hasher.hash_one(credential));
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = recent.scopes.iter().find(|(known, scope)| *known == hash && parts.are_of(scope));
+        if let Some((_, scope)) = known {
+            return scope.clone();
         }
         let scope = match self.apart {
             Some(client) => parts.key().of_client(client),
             None => parts.key(),
         };
-        let is_plain = parts.label.as_deref().is_some_and(is_plain);
-        recent.remember(Known { credential: hash, scope: scope.clone(), profile: profile.clone(), is_plain });
+        recent.remember((hash, scope.clone()));
         scope
-    }
-
-    fn hash(&self, credential: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(credential);
-        hasher.finish()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Recent {
-    /// In place of the oldest, where there is no room.
-    fn remember(&mut self, known: Known) {
+    /// In place of the oldest if there is no room.
+    fn remember(&mut self, known: (Option<u64>, ScopeKey)) {
         if let Err(full) = self.scopes.try_push(known) {
             self.next = self.next.wrapping_add(1) % RECENT;
             if let Some(oldest) = self.scopes.get_mut(self.next) {
@@ -121,30 +91,12 @@ impl Recent {
     }
 }
 
-impl Known {
-    /// Whether it can be seen at a glance that a request, its credential apart, is of this scope, as most are. `named` is
-    /// the label that its path names.
-    fn is_plainly_of(&self, request: &Request, named: Option<&str>) -> bool {
-        let label = self.scope.label_str();
-        begins_with(request.url(), self.scope.endpoint())
-            && match (named, self.profile.counted_by()) {
-                (Some(_), _) => label == named,
-                (None, CountedBy::Account) => label.is_none(),
-                (None, CountedBy::Model) => {
-                    let body = request.body().and_then(reqwest::Body::as_bytes);
-                    self.is_plain && body.zip(label).is_some_and(|(body, label)| names_plainly(body, label))
-                }
-                (None, CountedBy::Segment { .. } | CountedBy::Routes(_)) => false,
-            }
-    }
-}
-
 /// Whether a URL begins with an endpoint and a slash. Most do; one with a user or without a path does not.
 fn begins_with(url: &Url, endpoint: &str) -> bool {
     url.as_str().strip_prefix(endpoint).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What tells the scope of a request from others.
+/// What the scope of a request is known by.
 struct Parts<'a> {
     url: &'a Url,
     credential: Option<Cow<'a, [u8]>>,
@@ -152,14 +104,8 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(
-        request: &'a Request,
-        credential: Option<Cow<'a, [u8]>>,
-        named: Option<&'a str>,
-        profile: &'a Profile,
-    ) -> Self {
-        let label = named.map(Cow::Borrowed).or_else(|| label_beside(request, profile));
-        Self { url: request.url(), credential, label }
+    fn of(request: &'a Request, profile: &'a Profile) -> Self {
+        Self { url: request.url(), credential: credential(request), label: label_of(request, profile) }
     }
 
     /// Whether all but the credential is that of a known scope.

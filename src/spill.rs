@@ -75,7 +75,6 @@
 //!
 //! Dropping a call's future ends it on whichever leg it is. A probe that is dropped leaves the primary to the next call.
 
-mod away;
 mod circuit;
 mod credential;
 mod deferred;
@@ -100,8 +99,7 @@ pub use router::{CallAttributes, Choice, DeploymentState, RouteCall, Router, Sta
 pub(crate) use signal::Facts;
 pub use signal::SpillOver;
 
-pub(crate) use away::{Probe, Standing};
-pub(crate) use circuit::{Entrance, Trial};
+pub(crate) use circuit::{Circuits, Entrance, Trial};
 pub(crate) use leg::Quiet;
 pub(crate) use router::usual_target;
 pub(crate) use routes::{RouteSettings, Routes};

@@ -180,6 +180,11 @@ async fn a_reset_in_the_head_decides_nothing_that_the_body_may_say_better() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_comes_later_only_adds_to_the_advice_of_the_head() {
+    // What closes the scope is asked here, not what an exhausted quota holds back by itself.
+    let exact = || {
+        let policy = AdmissionPolicy::builder().hold_exhausted_quota(false).build().unwrap();
+        exact().policy(policy)
+    };
     let terminal = r#"{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}"#;
     let pieces = [Piece::Pause(ms(200)), data(terminal)];
     let refused = Answer::status(429).header("retry-after", "5").body(Frames::body(pieces));

@@ -223,6 +223,9 @@ async fn law_6_an_exhausted_account_closes_no_scope() {
     let origin = Origin::new(move |n, _| if n == 0 { Answer::status(429).body(body) } else { Answer::ok() });
     let client = origin.behind(Admission::default());
     assert_eq!(spilled(&client, URL).await.unwrap().reason(), Reason::QuotaExhausted);
+    // One call at a time asks whether it still is, the first after a second.
+    tokio::time::sleep(ms(1_000)).await;
+    assert!(spilled(&client, URL).await.is_none());
     assert!(spilled(&client, URL).await.is_none());
 }
 

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use reqwest_admission::gate::Gate;
+use reqwest_admission::policy::RetryBudgetPolicy;
 use reqwest_admission::{
-    Admission, AdmissionBuilder, CallReport, Deployment, FailOver, LatencyBudget, Reason, SpillOver,
+    Admission, AdmissionBuilder, AdmissionPolicy, CallReport, Deployment, FailOver, LatencyBudget, Reason,
+    SpillOver,
 };
 use reqwest_middleware::{ClientWithMiddleware, Error, RequestBuilder};
 use support::{Answer, Origin, ms};
@@ -359,5 +361,32 @@ async fn reruns_by_a_layer_outside_send_once_to_each_deployment() {
         let sends = origin.count() - sent;
         sent = origin.count();
         assert!(sends <= if run == 0 { 7 } else { 2 }, "{sends} in run {run}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resend_that_goes_elsewhere_or_nowhere_is_not_charged_to_the_retry_budget() {
+    for routed_on in [true, false] {
+        let mut answers = [Answer::status(503), refused(60_000)].into_iter();
+        let origin = Origin::new(move |_, request| match request.url().host_str() {
+            Some("primary.example") => answers.next().unwrap(),
+            Some("third.example") => Answer::status(503),
+            _ => Answer::ok(),
+        });
+        // One re-send a second.
+        let budget = RetryBudgetPolicy::new(0.0, 1, Duration::from_secs(1)).unwrap();
+        let policy = AdmissionPolicy::builder().retry_budget(budget).build().unwrap();
+        let builder = if routed_on { routed(&origin) } else { Admission::builder().draws(|| 0.0) };
+        let client = origin.behind(builder.policy(policy).build().unwrap());
+        let resent = tokio::spawn(client.get(URL).send());
+        tokio::time::sleep(ms(50)).await;
+        // The scope is closed while the first call waits to be sent again.
+        let refused = client.get(URL).send().await;
+        assert_eq!(refused.is_ok(), routed_on);
+        assert_eq!(resent.await.unwrap().is_ok(), routed_on);
+        assert_eq!(count(&origin, "primary"), 2);
+        // So the one re-send is still there.
+        let failed = client.get("https://third.example/").send().await;
+        assert_eq!(count(&origin, "third"), 2, "{failed:?}");
     }
 }

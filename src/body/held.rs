@@ -14,7 +14,7 @@ pub(crate) trait Held: Send + Sync + Unpin + 'static {
     /// Some of the body has come.
     fn data(&mut self, data: &[u8]);
 
-    /// The body has come to its end, or, where not `cleanly`, to an error. Called at most once; a body that is dropped
+    /// The body has come to its end, or, if not `cleanly`, to an error. Called at most once; a body that is dropped
     /// half way just drops what it holds.
     fn end(&mut self, cleanly: bool);
 }

@@ -14,7 +14,7 @@ use lists::{
 /// may mean either counts as a credential, unless another of its words says otherwise, as in `page_token`. The word just
 /// before goes first: `page_access_token` is an access token.
 pub(crate) fn names_credential(name: &str) -> bool {
-    // `APIkey` has no hump where its words meet.
+    // `APIkey` has no hump at the joint of its words.
     if name.split(is_between).any(|part| without_end(part, "key").is_some_and(names_kind_of_key)) {
         return true;
     }
@@ -25,10 +25,10 @@ pub(crate) fn names_credential(name: &str) -> bool {
             Meaning::Credential => true,
             Meaning::CredentialUnless { harmless, kinds } => {
                 let after = words(name).nth(index.saturating_add(1)).unwrap_or_default();
-                let is_kind = is_any(before, kinds) && !is_any(after, &QUANTITIES);
+                let is_kind = is_any(before, kinds) && !is_any(after, QUANTITIES);
                 is_kind || !words(name).any(|other| is_any(other, harmless))
             }
-            Meaning::KindOfKeys => is_any(before, &KINDS_OF_KEY),
+            Meaning::KindOfKeys => is_any(before, KINDS_OF_KEY),
             Meaning::Other => false,
         }
     })
@@ -38,17 +38,17 @@ pub(crate) fn names_credential(name: &str) -> bool {
 /// moment and the nonce that are signed.
 pub(super) fn names_proof(name: &str) -> bool {
     words(name).any(|word| {
-        is_any(word, &["sig", "sign", "nonce", "cnonce", "timestamp", "ts", "date", "expires"])
-            || ["signature", "hmac", "dpop", "csrf", "xsrf"].iter().any(|stem| contains(word, stem))
+        is_any(word, "sig sign nonce cnonce timestamp ts date expires")
+            || each("signature hmac dpop csrf xsrf").any(|stem| contains(word, stem))
     })
 }
 
 /// Whether the value names an account, which servers count limits by.
 pub(super) fn names_account(name: &str) -> bool {
     words(name).any(|word| {
-        // `orgid` is written as one word where capitals are lost.
+        // `orgid` is written as one word if capitals are lost.
         let word = without_end(word, "id").unwrap_or(word);
-        is_any(word, &["organization", "organisation", "org", "project", "workspace", "account"])
+        is_any(word, "organization organisation org project workspace account")
     })
 }
 
@@ -56,8 +56,8 @@ enum Meaning {
     Credential,
     /// A credential, unless a harmless word stands anywhere beside it and none of its kinds just before it.
     CredentialUnless {
-        harmless: &'static [&'static str],
-        kinds: &'static [&'static str],
+        harmless: &'static str,
+        kinds: &'static str,
     },
     /// Credentials, if a kind of key stands just before.
     KindOfKeys,
@@ -68,17 +68,17 @@ impl Meaning {
     fn of(word: &str) -> Self {
         // `token2` and `oauth2` are such words, too.
         let word = word.trim_end_matches(|last: char| last.is_ascii_digit());
-        if STEMS.iter().any(|stem| contains(word, stem)) || is_any(word, &WHOLE) || is_joined(word) {
+        if each(STEMS).any(|stem| contains(word, stem)) || is_any(word, WHOLE) || is_joined(word) {
             return Self::Credential;
         }
         let unless = |harmless, kinds| Self::CredentialUnless { harmless, kinds };
         match () {
-            () if word.eq_ignore_ascii_case("token") => unless(&HARMLESS_TOKEN, &KINDS_OF_TOKEN),
-            () if word.eq_ignore_ascii_case("key") => unless(&HARMLESS_KEY, &KINDS_OF_KEY),
-            () if word.eq_ignore_ascii_case("code") => unless(&HARMLESS_CODE, &KINDS_OF_CODE),
-            () if word.eq_ignore_ascii_case("ticket") => unless(&HARMLESS_TICKET, &[]),
-            () if word.eq_ignore_ascii_case("pass") => unless(&HARMLESS_PASS, &[]),
-            () if word.eq_ignore_ascii_case("sign") => unless(&HARMLESS_SIGN, &[]),
+            () if word.eq_ignore_ascii_case("token") => unless(HARMLESS_TOKEN, KINDS_OF_TOKEN),
+            () if word.eq_ignore_ascii_case("key") => unless(HARMLESS_KEY, KINDS_OF_KEY),
+            () if word.eq_ignore_ascii_case("code") => unless(HARMLESS_CODE, KINDS_OF_CODE),
+            () if word.eq_ignore_ascii_case("ticket") => unless(HARMLESS_TICKET, ""),
+            () if word.eq_ignore_ascii_case("pass") => unless(HARMLESS_PASS, ""),
+            () if word.eq_ignore_ascii_case("sign") => unless(HARMLESS_SIGN, ""),
             () if word.eq_ignore_ascii_case("keys") => Self::KindOfKeys,
             () => Self::Other,
         }
@@ -95,7 +95,7 @@ fn is_joined(word: &str) -> bool {
         return true;
     }
     if let Some(start) = find(word, "session") {
-        return !is_any(word.get(start..).unwrap_or_default(), &["sessions"])
+        return !word.get(start..).unwrap_or_default().eq_ignore_ascii_case("sessions")
             && !ends_with(word, "possession");
     }
     // `accesskeyid` names the key.
@@ -103,21 +103,20 @@ fn is_joined(word: &str) -> bool {
         return before.eq_ignore_ascii_case("x") || names_kind_of_key(before);
     }
     if let Some(before) = without_end(word, "code") {
-        return is_any(before, &["access", "login", "security", "verification", "x"]);
+        return is_any(before, "access login security verification x");
     }
     let Some(start) = find(word, "token").filter(|_| word.len() > "token".len()) else { return false };
     let before = word.get(..start).unwrap_or_default();
     let after = word.get(start.saturating_add("token".len())..).unwrap_or_default();
-    if starts_with(after, "str") || KINDS_OF_TOKEN.iter().any(|kind| ends_with(before, kind)) {
+    if starts_with(after, "str") || each(KINDS_OF_TOKEN).any(|kind| ends_with(before, kind)) {
         return true;
     }
-    let is_number_or_kind =
-        ["s", "iz", "is", "count", "limit", "budget", "type"].iter().any(|end| starts_with(after, end));
-    !is_number_or_kind && !HARMLESS_TOKEN.iter().any(|harmless| ends_with(before, harmless))
+    let is_number_or_kind = each("s iz is count limit budget type").any(|end| starts_with(after, end));
+    !is_number_or_kind && !each(HARMLESS_TOKEN).any(|harmless| ends_with(before, harmless))
 }
 
 fn names_kind_of_key(before: &str) -> bool {
-    KINDS_OF_KEY.iter().any(|kind| ends_with(before, kind))
+    each(KINDS_OF_KEY).any(|kind| ends_with(before, kind))
 }
 
 /// The words of a name.
@@ -152,8 +151,13 @@ fn first_hump(part: &str) -> usize {
     ends.unwrap_or(part.len())
 }
 
-fn is_any(word: &str, any: &[&str]) -> bool {
-    any.iter().any(|one| word.eq_ignore_ascii_case(one))
+/// The words of a list.
+fn each(list: &str) -> std::str::Split<'_, char> {
+    list.split(' ')
+}
+
+fn is_any(word: &str, list: &str) -> bool {
+    !word.is_empty() && each(list).any(|one| word.eq_ignore_ascii_case(one))
 }
 
 fn find(word: &str, part: &str) -> Option<usize> {

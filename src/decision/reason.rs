@@ -46,48 +46,35 @@ impl Reason {
     /// The reason's name in snake case, as events and metrics have it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Its name, and what it says to a reader.
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::BudgetExceeded => "budget_exceeded",
-            Self::NoResponse => "no_response",
-            Self::AttemptsExhausted => "attempts_exhausted",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::BodyNotReplayable => "body_not_replayable",
-            Self::RetryBudgetSpent => "retry_budget_spent",
-            Self::ServerDirective => "server_directive",
-            Self::RequestTooLarge => "request_too_large",
-            Self::QueueFull => "queue_full",
-            Self::QueueWaitExceeded => "queue_wait_exceeded",
-            Self::WaitsFailed => "waits_failed",
-            Self::RouterChoice => "router_choice",
-            Self::AwaitingProbe => "awaiting_probe",
-            Self::Unreachable => "unreachable",
-            Self::ServerFailed => "server_failed",
-            Self::NotForTarget => "not_for_target",
-            Self::RetryConflict => "retry_conflict",
+            Self::BudgetExceeded => ("budget_exceeded", "the wait exceeds the latency budget"),
+            Self::NoResponse => ("no_response", "the server did not answer in time"),
+            Self::AttemptsExhausted => ("attempts_exhausted", "all attempts are used"),
+            Self::QuotaExhausted => ("quota_exhausted", "the quota is exhausted"),
+            Self::BodyNotReplayable => ("body_not_replayable", "the request body cannot be sent again"),
+            Self::RetryBudgetSpent => ("retry_budget_spent", "the retry budget is spent"),
+            Self::ServerDirective => ("server_directive", "the server says not to repeat the request"),
+            Self::RequestTooLarge => ("request_too_large", "the request is larger than the limit"),
+            Self::QueueFull => ("queue_full", "too many calls are waiting"),
+            Self::QueueWaitExceeded => ("queue_wait_exceeded", "the wait at the gate exceeds its bound"),
+            Self::WaitsFailed => ("waits_failed", "the deployment refused again after every wait"),
+            Self::RouterChoice => ("router_choice", "the router sent it elsewhere or gave it up"),
+            Self::AwaitingProbe => ("awaiting_probe", "the primary is being probed"),
+            Self::Unreachable => ("unreachable", "the deployment cannot be reached"),
+            Self::ServerFailed => ("server_failed", "the server failed"),
+            Self::NotForTarget => ("not_for_target", "the deployment cannot take the request"),
+            Self::RetryConflict => ("retry_conflict", "another layer sends the call again as well"),
         }
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BudgetExceeded => "the wait exceeds the latency budget",
-            Self::NoResponse => "the server did not answer in time",
-            Self::AttemptsExhausted => "all attempts are used",
-            Self::QuotaExhausted => "the quota is exhausted",
-            Self::BodyNotReplayable => "the request body cannot be sent again",
-            Self::RetryBudgetSpent => "the retry budget is spent",
-            Self::ServerDirective => "the server says not to repeat the request",
-            Self::RequestTooLarge => "the request is larger than the limit",
-            Self::QueueFull => "too many calls are waiting",
-            Self::QueueWaitExceeded => "the wait at the gate exceeds its bound",
-            Self::WaitsFailed => "the deployment refused again after every wait",
-            Self::RouterChoice => "the router sent it elsewhere or gave it up",
-            Self::AwaitingProbe => "the primary is being probed",
-            Self::Unreachable => "the deployment cannot be reached",
-            Self::ServerFailed => "the server failed",
-            Self::NotForTarget => "the deployment cannot take the request",
-            Self::RetryConflict => "another layer sends the call again as well",
-        })
+        f.write_str(self.texts().1)
     }
 }

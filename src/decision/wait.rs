@@ -8,17 +8,17 @@ use crate::policy::{AdmissionPolicy, RetryCharge};
 use crate::reading::{Hint, HintKind, Reading};
 
 /// A wait that is wanted, before it is known to fit.
-pub(super) struct Wait {
+pub(super) struct RetryPlan {
     /// Tested as a whole against the deadline, never shortened.
     raw: Duration,
-    /// Only where it still fits.
+    /// Only if it still fits.
     margin: Duration,
     jittered: bool,
     hint: Option<Hint>,
     advised: bool,
 }
 
-impl Wait {
+impl RetryPlan {
     pub(super) fn for_refusal(
         policy: &AdmissionPolicy,
         reading: &Reading,
@@ -26,38 +26,24 @@ impl Wait {
         at: Instant,
         draw: Draw,
     ) -> Self {
-        let backoff = policy.backoff();
-        let repeats = call.attempts.saturating_sub(1);
-        match reading.hint() {
-            Some(hint) if hint.wait() > Duration::ZERO => Self {
-                raw: hint.wait(),
-                margin: if hint.kind() == HintKind::WindowReset {
-                    policy.reset_margin()
-                } else {
-                    Duration::ZERO
-                },
-                jittered: true,
-                hint: Some(hint.clone()),
-                advised: true,
-            },
+        let (backoff, repeats) = (policy.backoff(), call.attempts.saturating_sub(1));
+        let wait = |raw, advised| Self {
+            raw,
+            margin: Duration::ZERO,
+            jittered: true,
+            hint: reading.hint().cloned(),
+            advised,
+        };
+        match (reading.hint(), reading.backoff_floor()) {
+            (Some(hint), _) if hint.wait() > Duration::ZERO => {
+                let is_reset = hint.kind() == HintKind::WindowReset;
+                let margin = if is_reset { policy.reset_margin() } else { Duration::ZERO };
+                Self { margin, ..wait(hint.wait(), true) }
+            }
             // "Now", from a server that has just refused: honest for a concurrency limit, a rounding error elsewhere.
-            Some(hint) => Self {
-                raw: exponential(backoff.floor, backoff.cap, repeats),
-                margin: Duration::ZERO,
-                jittered: true,
-                hint: Some(hint.clone()),
-                advised: false,
-            },
-            None => match reading.backoff_floor() {
-                Some(floor) => Self {
-                    raw: exponential(floor, Duration::MAX, repeats),
-                    margin: Duration::ZERO,
-                    jittered: true,
-                    hint: None,
-                    advised: false,
-                },
-                None => Self::without_advice(policy, call, at, draw),
-            },
+            (Some(_), _) => wait(exponential(backoff.floor, backoff.cap, repeats), false),
+            (None, Some(floor)) => wait(exponential(floor, Duration::MAX, repeats), false),
+            (None, None) => Self::without_advice(policy, call, at, draw),
         }
     }
 

@@ -100,6 +100,7 @@ impl GateBuilder {
             settings: Mutex::new(Settings { limits: self.limits, draws }),
             bounds: Bounds { most_waiting: self.max_queue, longest_wait: self.max_queue_wait },
             fleet: self.store.map(Fleet::new),
+            by_route: Default::default(),
             has_client: false.into(),
         }))
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Gate, Priority, ScopeKey};
-use crate::pace::Cost;
+use crate::pace::{Cost, Limits};
 
 /// What a scope is like now.
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct Look {
     pub(crate) closed_for: Option<Duration>,
     /// How long a call would wait.
     pub(crate) wait: Duration,
+    /// Whether it has limits that the user configured.
+    pub(crate) is_configured: bool,
 }
 
 impl Gate {
@@ -26,6 +28,6 @@ impl Gate {
             .closed_until()
             .map(|until| until.saturating_duration_since(now))
             .filter(|left| !left.is_zero());
-        Look { closed_for, wait }
+        Look { closed_for, wait, is_configured: state.pace.limits() != Limits::default() }
     }
 }

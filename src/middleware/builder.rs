@@ -198,6 +198,12 @@ impl<S> AdmissionBuilder<S> {
     }
 }
 
+impl Default for Admission {
+    fn default() -> Self {
+        Settings::default().assemble(AdmissionPolicy::default(), None, false)
+    }
+}
+
 impl<S> fmt::Debug for AdmissionBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdmissionBuilder").field("settings", &self.settings).finish_non_exhaustive()

@@ -1,5 +1,6 @@
 //! What a call has to do with the gate: it reserves before each attempt, and tells it what came of the attempt.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,11 @@ use super::Shared;
 use crate::body::Held;
 use crate::decision::Reason;
 use crate::gate::{
-    Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
+    Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, RouteScope, ScopeKey,
+    StoreRequest,
 };
 use crate::pace::{Cost, Planned, TokenEstimate};
-use crate::reading::{Hint, HintKind, Reading, Terminal};
+use crate::reading::{CountedBy, Hint, HintKind, Profile, Reading, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
@@ -21,19 +23,27 @@ use crate::usage::UsageScanner;
 pub(super) struct Entry<'a> {
     gate: &'a Gate,
     scope: ScopeKey,
+    /// The route, unless somebody has said that the scope counts all routes together.
+    route: Option<u64>,
+    /// The route's own scope, if it has one.
+    own: Option<RouteScope>,
+    sent_at: Option<Instant>,
     cost: Cost,
     priority: Priority,
 }
 
 impl<'a> Entry<'a> {
-    /// The standing of `request`, where there is a gate.
+    /// The standing of `request`, if there is a gate.
     pub(super) fn new(shared: &'a Shared, request: &Request, extensions: &Extensions) -> Option<Self> {
         let gate = shared.gate.as_ref()?;
         let named = || shared.scope_by.as_ref().and_then(|scope_by| unharmed(|| scope_by(request)));
-        let scope = extensions.get::<ScopeKey>().cloned().or_else(named).unwrap_or_else(|| {
-            let profile = || shared.profile_of(request.url().host_str().unwrap_or_default());
-            shared.recent_scopes.scope_of(request, profile)
+        let named = extensions.get::<ScopeKey>().cloned().or_else(named);
+        let is_named = named.is_some();
+        let scope = named.unwrap_or_else(|| {
+            let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
+            shared.recent_scopes.scope_of(request, &profile)
         });
+        let route = route_of(request, &scope, is_named);
         let estimate = extensions.get::<TokenEstimate>().copied();
         #[cfg(feature = "estimate")]
         let estimate = estimate.or_else(|| {
@@ -43,16 +53,40 @@ impl<'a> Entry<'a> {
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
-        Some(Self { gate, scope, cost, priority })
+        Some(Self { gate, scope, route, own: None, sent_at: None, cost, priority })
     }
 
     /// Asks at `now` for the permit to send, to be had by `deadline`.
-    pub(super) fn reserve(&self, place: Option<Place>, deadline: Instant, now: Instant) -> Reserve {
+    pub(super) fn reserve(&mut self, place: Option<Place>, deadline: Instant, now: Instant) -> Reserve {
         let deadline = Some(deadline);
+        let own = self.scope_of_route(now);
+        let place = place.filter(|_| own == self.own);
+        self.own = own;
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
+            None => self.gate.reserve(self.current(), self.cost, self.priority, deadline, now),
         }
+    }
+
+    fn scope_of_route(&self, now: Instant) -> Option<RouteScope> {
+        self.route.and_then(|route| self.gate.scope_of_route(&self.scope, route, now))
+    }
+
+    /// Whether another call was refused since the call was granted, so that it has to wait on.
+    pub(super) fn is_overtaken(&self, permit: &Permit, now: Instant) -> bool {
+        self.scope_of_route(now);
+        permit.is_overtaken(now)
+    }
+
+    /// The scope that the call is counted in.
+    fn current(&self) -> &ScopeKey {
+        self.own.as_ref().map_or(&self.scope, |own| &own.scope)
+    }
+
+    /// The call is sent at `now`.
+    pub(super) fn sent(&mut self, permit: &mut Permit, now: Instant) {
+        self.sent_at = Some(now);
+        permit.sent(now);
     }
 }
 
@@ -65,13 +99,13 @@ impl Entry<'_> {
         self.cost.estimate()
     }
 
-    /// The same call's standing in another scope.
-    pub(super) fn moved_to(self, scope: ScopeKey) -> Self {
-        Self { scope, ..self }
+    /// The same call's standing in another scope, which the user has named or not.
+    pub(super) fn moved_to(self, scope: ScopeKey, is_named: bool, request: &Request) -> Self {
+        Self { route: route_of(request, &scope, is_named), scope, own: None, ..self }
     }
 
     /// What a scope is like for this call.
-    pub(super) fn look(&self, scope: &ScopeKey, now: Instant) -> Look {
+    pub(super) fn peek(&self, scope: &ScopeKey, now: Instant) -> Look {
         self.gate.look(scope, self.cost, self.priority, now)
     }
 
@@ -80,9 +114,9 @@ impl Entry<'_> {
         self.gate.has_store()
     }
 
-    /// Books the call in the store of its fleet.
-    pub(super) async fn book(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
-        self.gate.book(&self.scope, permit, deadline).await
+    /// Reserves for the call in the store of its fleet.
+    pub(super) async fn reserve_in_store(&self, permit: &Permit, deadline: Instant) -> Result<(), Refusal> {
+        self.gate.book(self.current(), permit, deadline).await
     }
 
     pub(super) fn booking(&self, permit: &Permit) -> Option<StoreRequest> {
@@ -90,44 +124,84 @@ impl Entry<'_> {
     }
 
     pub(super) async fn publish(&self, booked: StoreRequest, wait: Duration) {
-        self.gate.publish(&self.scope, booked, wait).await;
+        self.gate.publish(self.current(), booked, wait).await;
     }
 
     /// Closes the scope for `wait` from `at`, by maximum.
     pub(super) fn close(&self, wait: Duration, at: Instant) {
-        self.gate.close(&self.scope, wait, at);
+        self.gate.close(self.current(), wait, at);
+        self.close_account(at);
     }
-}
 
-/// Tells the gate of a response that is no refusal.
-pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant) {
-    if let Some(reading) = reading {
+    fn close_account(&self, at: Instant) {
+        if let (Some(route), Some(sent_at)) = (self.route, self.sent_at) {
+            self.gate.close_account(&self.scope, self.current(), route, sent_at, at);
+        }
+    }
+
+    /// Teaches the gate a response that is no refusal, from a server with this profile.
+    pub(super) fn taken(
+        &self,
+        permit: &mut Permit,
+        reading: Option<&Reading>,
+        profile: impl FnOnce() -> Profile,
+        at: Instant,
+    ) {
+        if let (Some(route), Some(sent_at)) = (self.route, self.sent_at) {
+            self.gate.admitted(&self.scope, route, sent_at);
+        }
+        let Some(reading) = reading else { return };
         // A service that spilled the call over by itself states the limits of another deployment.
         let elsewhere = reading.native_spill_over().is_some_and(|native| native.spilled_over);
-        permit.observe(if elsewhere { &[] } else { reading.limits() }, at);
+        let learns = !elsewhere && (reading.limits().is_empty() || self.learns(profile, at));
+        permit.observe(if learns { reading.limits() } else { &[] }, at);
+    }
+
+    /// Whether the scope that the call was counted in learns what a success of its route states.
+    fn learns(&self, profile: impl FnOnce() -> Profile, now: Instant) -> bool {
+        match (&self.own, self.route) {
+            (Some(own), _) => own.learns,
+            (None, Some(route)) if *profile().counted_by() == CountedBy::Account => {
+                self.gate.learns_from(&self.scope, route, now)
+            }
+            (None, _) => true,
+        }
+    }
+
+    /// Teaches the gate a refusal for want of capacity, of a call that plans to wait for so long and at most until its
+    /// deadline. Returns the right to return to the front of the queue.
+    pub(super) fn refused(
+        &self,
+        permit: Permit,
+        reading: &Reading,
+        planned: Duration,
+        deadline: Instant,
+        at: Instant,
+    ) -> Option<Place> {
+        let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
+        match reading.terminal() {
+            // A directive is about the one request; the moment beside it is everybody's.
+            Some(Terminal::ServerDirective) if explicit => {}
+            // An empty account says nothing of the others' pace, nor does a request that is too large.
+            Some(_) => return None,
+            None => {}
+        }
+        let advice = reading.hint().map(Hint::wait);
+        let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
+        let place = permit.refused(advice, reading.exhausted(), planned, at);
+        self.close_account(at);
+        Some(place)
     }
 }
 
-/// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its deadline.
-/// Returns the right to return to the front of the queue.
-pub(super) fn refused(
-    permit: Permit,
-    reading: &Reading,
-    planned: Duration,
-    deadline: Instant,
-    at: Instant,
-) -> Option<Place> {
-    let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
-    match reading.terminal() {
-        // A directive is about the one request; the moment beside it is everybody's.
-        Some(Terminal::ServerDirective) if explicit => {}
-        // An empty account says nothing of the others' pace, nor does a request that is too large.
-        Some(_) => return None,
-        None => {}
+/// The route of a request as a number, unless the user named its scope or the scope's label says what is counted.
+fn route_of(request: &Request, scope: &ScopeKey, is_named: bool) -> Option<u64> {
+    if is_named || scope.label_str().is_some() {
+        return None;
     }
-    let advice = reading.hint().map(Hint::wait);
-    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    Some(permit.refused(advice, reading.exhausted(), planned, at))
+    let mut hasher = DefaultHasher::new();
+    (request.method(), request.url().path()).hash(&mut hasher);
+    Some(hasher.finish())
 }
 
 /// Why a call that the gate turns away is spilled over.

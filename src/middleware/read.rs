@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use reqwest::Response;
 
 use super::call::LogicalCall;
-use super::entry;
-use super::sent::{Sent, Tried};
+use super::entry::Entry;
+use super::outcome::{AttemptOutcome, Tried};
 use crate::body::Peeked;
 use crate::clock;
 use crate::decision::{Decision, Outcome};
@@ -16,20 +16,21 @@ use crate::jitter::Draw;
 use crate::ownership::invites_retry;
 use crate::reading::{Hint, HintKind, MAX_BODY, Profile, Reading};
 
-/// A response whose body is on its way. Dropped half way, it still tells the gate what has arrived of it.
-struct Arriving {
+/// A response whose body is on its way. Dropped half way, it still teaches the gate what has arrived of it.
+struct Arriving<'a> {
     /// Taken out once it has been read.
     peeked: Option<Peeked>,
     /// Given up once the gate has learned of the refusal.
     permit: Option<Permit>,
     place: Option<Place>,
+    entry: Option<&'a Entry<'a>>,
     profile: Profile,
     received_at: SystemTime,
     at: Instant,
     deadline: Instant,
 }
 
-impl Arriving {
+impl Arriving<'_> {
     /// What the response says by its head, and by what is there of its body if that is to count.
     fn reading(&self, peeked: &Peeked, with_body: bool) -> Reading {
         let (status, headers) = (peeked.head().status, &peeked.head().headers);
@@ -38,12 +39,12 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for Arriving<'_> {
     fn drop(&mut self) {
-        if let (Some(peeked), Some(permit)) = (&self.peeked, self.permit.take()) {
+        if let (Some(peeked), Some(permit), Some(entry)) = (&self.peeked, self.permit.take(), self.entry) {
             let reading = self.reading(peeked, true);
             if reading.is_refused_unprocessed() {
-                drop(entry::refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
+                drop(entry.refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
             }
         }
     }
@@ -51,33 +52,39 @@ impl Drop for Arriving {
 
 impl LogicalCall<'_> {
     /// Reads a response that may be a refusal, with as much of its body as the decision needs.
-    pub(super) async fn read(&self, sent: Sent, permit: Option<Permit>, replayable: bool) -> Box<Tried> {
+    pub(super) async fn read(
+        &self,
+        outcome: AttemptOutcome,
+        permit: Option<Permit>,
+        replayable: bool,
+    ) -> Box<Tried> {
         let (at, draw) = (clock::now(), self.shared.chance.draw());
-        let Sent::Unread(response) = sent else {
-            return Box::new(Tried { sent, at, draw, permit, place: None });
+        let AttemptOutcome::Unread(response) = outcome else {
+            return Box::new(Tried { outcome, at, draw, permit, place: None });
         };
         let mut arriving = Arriving {
             profile: self.profile_of(&response),
             peeked: Some(Peeked::unread(response)),
             permit,
             place: None,
+            entry: self.entry.as_ref(),
             received_at: clock::wall_clock(),
             at,
             deadline: self.deadline,
         };
         let body_counts = self.read_body(&mut arriving, draw, replayable).await;
-        let sent = match arriving.peeked.take() {
+        let outcome = match arriving.peeked.take() {
             Some(peeked) => {
                 let reading = arriving.reading(&peeked, body_counts);
-                Sent::Read(Box::new((peeked, reading)))
+                AttemptOutcome::Read(Box::new((peeked, reading)))
             }
-            None => Sent::CutOff,
+            None => AttemptOutcome::CutOff,
         };
-        Box::new(Tried { sent, at, draw, permit: arriving.permit.take(), place: arriving.place.take() })
+        Box::new(Tried { outcome, at, draw, permit: arriving.permit.take(), place: arriving.place.take() })
     }
 
     /// Reads the body, unless the head decides alone. Returns whether what is there of it counts.
-    async fn read_body(&self, arriving: &mut Arriving, draw: Draw, replayable: bool) -> bool {
+    async fn read_body(&self, arriving: &mut Arriving<'_>, draw: Draw, replayable: bool) -> bool {
         let Some(peeked) = &mut arriving.peeked else { return false };
         if !arriving.profile.inspects_body(peeked.head().status, &peeked.head().headers) {
             return false;
@@ -89,7 +96,7 @@ impl LogicalCall<'_> {
         }
         let patience = arriving.at.checked_add(self.policy().body_read_timeout()).unwrap_or(arriving.at);
         let patience = self.cut_off.map_or(patience, |end| patience.min(end));
-        if self.learn_head(arriving, draw, patience, replayable).await {
+        if self.teach_head(arriving, draw, patience, replayable).await {
             return false;
         }
         if let Some(peeked) = &mut arriving.peeked {
@@ -98,10 +105,10 @@ impl LogicalCall<'_> {
         true
     }
 
-    /// Tells the gate what the head says. Returns whether the head has decided that the call leaves, whatever the body says.
-    async fn learn_head(
+    /// Teaches the gate what the head says. Returns whether the head has decided that the call leaves, whatever the body says.
+    async fn teach_head(
         &self,
-        arriving: &mut Arriving,
+        arriving: &mut Arriving<'_>,
         draw: Draw,
         patience: Instant,
         replayable: bool,
@@ -121,24 +128,27 @@ impl LogicalCall<'_> {
         }
         let decision = self.plan(Outcome::Response(&reading), at, draw, replayable, true);
         if let Some(permit) = arriving.permit.take() {
-            self.learn(permit, &reading, &decision, at, &mut arriving.place).await;
+            self.teach_refusal(permit, &reading, &decision, at, &mut arriving.place).await;
         }
         matches!(decision, Decision::SpillOver(_))
     }
 
-    /// Tells the gate what came of an attempt, and the fleet of a refusal, unless they have learned it from the head.
-    pub(super) async fn tell_gate(&self, tried: &mut Tried, decision: &Decision) {
+    /// Teaches the gate what came of an attempt, and the fleet a refusal, unless they have learned it from the head.
+    pub(super) async fn teach_gate(&self, tried: &mut Tried, decision: &Decision) {
         let Some(mut permit) = tried.permit.take() else { return };
-        let Sent::Read(read) = &tried.sent else { return };
+        let AttemptOutcome::Read(read) = &tried.outcome else { return };
         if read.1.is_refused_unprocessed() {
-            return self.learn(permit, &read.1, decision, tried.at, &mut tried.place).await;
+            return self.teach_refusal(permit, &read.1, decision, tried.at, &mut tried.place).await;
         }
-        entry::taken(&mut permit, (!invites_retry(read.1.status())).then_some(&read.1), tried.at);
+        if let Some(entry) = &self.entry {
+            let reading = (!invites_retry(read.1.status())).then_some(&read.1);
+            entry.taken(&mut permit, reading, || self.profile_of_host(read.0.host()), tried.at);
+        }
         tried.permit = Some(permit);
     }
 
     /// The gate learns of a refusal at once, the fleet when its store is asked.
-    async fn learn(
+    async fn teach_refusal(
         &self,
         permit: Permit,
         reading: &Reading,
@@ -152,7 +162,7 @@ impl LogicalCall<'_> {
             Decision::Wait { until, .. } => until.saturating_duration_since(at),
             Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
         };
-        *place = entry::refused(permit, reading, planned, self.deadline, at);
+        *place = entry.refused(permit, reading, planned, self.deadline, at);
         if let Some(booked) = booked {
             let advised = reading.hint().map(Hint::wait).unwrap_or_default();
             entry.publish(booked, advised.saturating_sub(clock::since(at))).await;

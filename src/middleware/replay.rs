@@ -12,17 +12,11 @@ use crate::decision::Failure;
 use crate::policy::AdmissionPolicy;
 
 /// [draft-ietf-httpapi-idempotency-key-header](https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
-pub(super) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Whether processing `request`, which has an `Idempotency-Key` or not, twice is harmless; gives it one where the policy says
-/// so.
-pub(super) fn is_idempotent(
-    request: &mut Request,
-    has_key: bool,
-    policy: &AdmissionPolicy,
-    chance: &Chance,
-) -> bool {
-    if has_key || request.method().is_idempotent() {
+/// Whether processing `request` twice is harmless; gives it an `Idempotency-Key` if the policy says so.
+pub(super) fn is_idempotent(request: &mut Request, policy: &AdmissionPolicy, chance: &Chance) -> bool {
+    if request.method().is_idempotent() || request.headers().contains_key(&IDEMPOTENCY_KEY) {
         return true;
     }
     if !policy.mint_idempotency_key() {

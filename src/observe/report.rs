@@ -9,7 +9,7 @@ use http::{Extensions, StatusCode};
 use crate::body::LastResponse;
 use crate::decision::{Decision, Failure};
 use crate::gate::Ledger;
-use crate::ownership::{CallCell, RetryConflict};
+use crate::ownership::{CallState, RetryConflict};
 use crate::pace::TokenUsage;
 use crate::reading::{Hint, NativeSpillOver};
 use crate::spill::{LegReport, Quiet, SpillOver};
@@ -38,9 +38,8 @@ pub struct CallReport(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     attempts: AtomicU32,
-    inner: Mutex<Inner>,
-    /// In the same place, so that a call has one for both.
-    cell: CallCell,
+    record: Mutex<Record>,
+    state: CallState,
 }
 
 /// A report that is not kept.
@@ -53,19 +52,43 @@ impl WeakReport {
     }
 }
 
-/// What happened to the call. Everything that is told of it is a view of this.
+/// What happened to the call. Events, metrics and the signal are views of it.
 #[derive(Debug, Default)]
-struct Inner {
+pub(crate) struct Record {
     waited: Duration,
     attempts: Vec<AttemptReport>,
     /// How the call ended, if not with what was decided about its newest attempt.
-    end: Option<Decision>,
-    ledger: Option<Arc<Ledger>>,
-    spill_over: Option<SpillOver>,
-    last: Option<LastResponse>,
+    pub(crate) end: Option<Decision>,
+    pub(crate) ledger: Option<Arc<Ledger>>,
+    pub(crate) spill_over: Option<SpillOver>,
+    pub(crate) last: Option<LastResponse>,
     conflicts: Vec<RetryConflict>,
-    legs: Vec<LegReport>,
-    native: Quiet,
+    pub(crate) legs: Vec<LegReport>,
+    pub(crate) native: Quiet,
+}
+
+impl Record {
+    /// An attempt was decided about.
+    pub(crate) fn decided(&mut self, attempt: AttemptReport) {
+        self.end = None;
+        self.attempts.truncate(MAX_DETAILS.saturating_sub(1));
+        self.attempts.push(attempt);
+    }
+
+    /// A wait is over.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.waited = self.waited.saturating_add(waited);
+        if let Some(newest) = self.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
+            newest.waited = Some(waited);
+        }
+    }
+
+    /// Another layer that retries showed itself.
+    pub(crate) fn conflicted(&mut self, conflict: RetryConflict) {
+        if self.conflicts.len() < MAX_DETAILS {
+            self.conflicts.push(conflict);
+        }
+    }
 }
 
 /// More attempts than any policy allows; what a report used again keeps is bounded by it.
@@ -135,12 +158,12 @@ impl CallReport {
     }
 
     /// What single retry ownership remembers beside the report: of the call that the report was made for, if of any.
-    pub(crate) fn cell(&self) -> &CallCell {
-        &self.0.cell
+    pub(crate) fn state(&self) -> &CallState {
+        &self.0.state
     }
 
     /// Puts the report where a caller who keeps the extensions of the call finds it: an error has no place for it.
-    pub(crate) fn leave_in(&self, extensions: &mut Extensions) {
+    pub(crate) fn put_in(&self, extensions: &mut Extensions) {
         extensions.get_or_insert_with(|| self.clone());
     }
 
@@ -193,8 +216,8 @@ impl CallReport {
         self.lock().spill_over.clone()
     }
 
-    /// Tells the gate what the call has really taken, in place of its estimate; the difference is booked in both
-    /// directions, in the window of the reservation. May be told again with better numbers, also after the body's end.
+    /// Settles the call: what it has really taken replaces its estimate, up or down, in the window of the reservation. May be
+    /// called again with better numbers, also after the body's end.
     ///
     /// Returns whether there was anybody to tell: not without a gate, before the response, or once the scope is gone.
     #[must_use = "false where there was nobody to tell"]
@@ -209,26 +232,12 @@ impl CallReport {
         self.lock().conflicts.clone()
     }
 
-    pub(crate) fn conflicted(&self, conflict: RetryConflict) {
-        let mut inner = self.lock();
-        if inner.conflicts.len() < MAX_DETAILS {
-            inner.conflicts.push(conflict);
-        }
-    }
-
     pub(crate) fn sent(&self) {
         self.0.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn decided(&self, attempt: AttemptReport) {
-        let mut inner = self.lock();
-        inner.end = None;
-        inner.attempts.truncate(MAX_DETAILS.saturating_sub(1));
-        inner.attempts.push(attempt);
-    }
-
-    /// What each deployment did about the call, in order: why the call left it, and what that cost. The last one has the
-    /// answer, or the reason why there is none. Empty for a call that stayed with the primary.
+    /// The call's way over several deployments, from where to where, why, and what each leg cost; the last has the
+    /// answer, or the reason why no answer came. Empty for a call that stayed with the primary.
     #[must_use]
     pub fn legs(&self) -> Vec<LegReport> {
         self.lock().legs.clone()
@@ -241,40 +250,8 @@ impl CallReport {
         self.lock().native.0.clone()
     }
 
-    pub(crate) fn went(&self, legs: Vec<LegReport>) {
-        self.lock().legs = legs;
-    }
-
-    pub(crate) fn spilled_over_natively(&self, native: &NativeSpillOver) {
-        self.lock().native = Quiet(Some(native.clone()));
-    }
-
-    pub(crate) fn holds(&self, ledger: Arc<Ledger>) {
-        self.lock().ledger = Some(ledger);
-    }
-
-    pub(crate) fn waited_for(&self, waited: Duration) {
-        let mut inner = self.lock();
-        inner.waited = inner.waited.saturating_add(waited);
-        if let Some(newest) = inner.attempts.last_mut().filter(|newest| newest.wait.is_some()) {
-            newest.waited = Some(waited);
-        }
-    }
-
-    pub(crate) fn keeps(&self, last: LastResponse) {
-        self.lock().last = Some(last);
-    }
-
-    pub(crate) fn ended(&self, decision: Decision) {
-        self.lock().end = Some(decision);
-    }
-
-    pub(crate) fn spilled_over(&self, spill: SpillOver) {
-        self.lock().spill_over = Some(spill);
-    }
-
     /// A report is worth nothing if one panic makes all later ones panic.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
+        self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

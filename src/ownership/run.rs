@@ -1,13 +1,11 @@
-//! What is remembered of a logical call over its runs: how often it was sent, and whether it was given up.
+//! One run of a logical call through the owner, and how later runs in the same extensions are told from new calls.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Extensions;
 
-use super::guard::{Attempt, Passage};
-use super::{ConflictKind, RetryConflict};
+use super::conflict::{ConflictKind, RetryConflict};
+use super::state::AttemptState;
 use crate::clock;
 use crate::observe::{CallReport, WeakReport};
 
@@ -21,81 +19,52 @@ pub(super) struct CallMark {
     pub(super) attempt: Option<Attempt>,
 }
 
-/// What is known of a logical call, shared by its runs and attempts.
-///
-/// One run at a time writes here; the copies of a mark and what a run has left behind only look.
-#[derive(Debug, Default)]
-pub(crate) struct CallCell {
-    running: AtomicBool,
-    given_up: AtomicBool,
-    /// Attempts that have not ended well: refused, failed, or dropped on their way. Others do not count: a layer that
-    /// refreshes credentials after a 401 or revalidates a cache runs the call again for good reasons.
-    attempts: AtomicU32,
-    /// The newest run has sent an attempt and has not ended: it is on its way, or was dropped.
-    unfinished: AtomicBool,
-    times: Mutex<Times>,
-    /// See [`sealed`](super::sealed).
-    pub(super) touched: AtomicBool,
-    /// See [`guard`](super::guard).
-    pub(super) passage: Passage,
-}
-
-/// Moments of the newest run.
-#[derive(Debug, Default)]
-struct Times {
-    /// Of no account if there are no attempts.
-    deadline: Option<Instant>,
-    /// When it was dropped.
-    dropped: Option<Instant>,
-}
-
 /// A layer that has dropped a try sends the next within this time. Extensions that nobody has used for longer serve a new
 /// call.
 const SOON: Duration = Duration::from_secs(60);
 
-impl CallCell {
-    fn times(&self) -> MutexGuard<'_, Times> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_running(&self) -> bool {
-        self.running.load(Ordering::Acquire)
-    }
-
-    fn forget(&self) {
-        self.given_up.store(false, Ordering::Relaxed);
-        self.attempts.store(0, Ordering::Relaxed);
-        self.unfinished.store(false, Ordering::Relaxed);
-    }
-}
-
 /// Copied extensions are another call, unless they are copied inside of a run: then they are still inside of it.
 impl Clone for CallMark {
     fn clone(&self) -> Self {
-        let running = self.call.cell().is_running();
+        let running = self.call.state().is_running();
         let around = if running { self.call.downgrade() } else { self.around.clone() };
         Self { around, attempt: self.attempt.clone(), ..Self::of(CallReport::new()) }
     }
 }
 
 impl CallMark {
-    pub(super) fn of(call: CallReport) -> Self {
+    fn of(call: CallReport) -> Self {
         Self { call, around: WeakReport::default(), attempt: None }
     }
 
     /// The call that is running and that a run in these extensions would be inside of.
     fn outer(&self) -> Option<CallReport> {
-        if self.call.cell().is_running() {
+        if self.call.state().is_running() {
             return Some(self.call.clone());
         }
-        self.around.upgrade().filter(|outer| outer.cell().is_running())
+        self.around.upgrade().filter(|outer| outer.state().is_running())
     }
 }
 
 /// One run through the owner; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(super) call: CallReport,
+    call: CallReport,
+    end: RunEnd,
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    /// It was dropped on its way.
+    Dropped,
+    /// With a failure or a conflict.
+    Failed,
+    /// With an attempt that nobody retries for want of capacity.
+    Excused,
+    /// With a success, so the same extensions may serve another call.
+    Succeeded,
+    GaveUp,
 }
 
 /// How a run begins.
@@ -110,7 +79,6 @@ pub(crate) struct Entered {
 
 impl Run {
     /// Enters the owner with a call's extensions. On a conflict there is a run as well, for those who only report it.
-    #[inline]
     pub(crate) fn enter(
         extensions: &mut Extensions,
         now: Instant,
@@ -121,82 +89,115 @@ impl Run {
         let brought = extensions.get::<CallReport>().cloned();
         let mark = extensions.get_or_insert_with(|| CallMark::of(CallReport::new()));
         if let Some(outer) = mark.outer() {
-            // What this one does is not to be mixed up with what the outer one knows.
-            let run = Self { call: CallReport::new() };
+            // What this run does must not be mixed up with what the outer one knows.
+            let run = Self { call: CallReport::new(), end: RunEnd::Dropped };
             let report = brought.unwrap_or(outer);
             // The guard knows the run alone, whose own report nobody sees.
-            report.leave_in(extensions);
+            report.put_in(extensions);
             let conflict = Some(RetryConflict::new(ConflictKind::NestedAdmission));
             return Entered { run, report, deadline, attempts: 0, conflict };
         }
-        let run = Self { call: mark.call.clone() };
+        let run = Self { call: mark.call.clone(), end: RunEnd::Dropped };
         let report = brought.unwrap_or_else(|| run.call.clone());
-        let cell = run.cell();
-        let mut times = cell.times();
-        let given_up = cell.given_up.load(Ordering::Relaxed);
+        let mut known = run.call.state().lock();
         let soon = |dropped: Instant| now.saturating_duration_since(dropped) <= SOON;
-        let dropped = cell.unfinished.load(Ordering::Relaxed) && times.dropped.is_some_and(soon);
-        let late = times.deadline.is_some_and(|old| old <= now);
+        let dropped = known.is_unfinished && known.dropped.is_some_and(soon);
+        let late = known.deadline.is_some_and(|old| old <= now);
         // After the deadline of a call that came to an end, the same extensions serve a new call. A call that was dropped
         // on its way a moment ago is still the same one: whoever drops it and sends it again has a time limit for each try.
-        if late && !given_up && !dropped {
-            cell.forget();
+        if late && !known.given_up && !dropped {
+            known.forget();
         }
-        let attempts = cell.attempts.load(Ordering::Relaxed);
+        let attempts = known.attempts;
         // One deadline per logical call, however often a layer outside runs it.
-        let deadline = times.deadline.filter(|_| attempts > 0).unwrap_or(deadline);
-        times.deadline = Some(deadline);
-        drop(times);
-        cell.running.store(true, Ordering::Release);
-        // An ordinary failure that was handed on may be sent again by a layer outside: to refuse that would destroy the
-        // response that the layer falls back on. It is sent once, since the attempts of earlier runs count.
-        let reentered = given_up || (dropped && (late || attempts >= max_attempts));
+        let deadline = known.deadline.filter(|_| attempts > 0).unwrap_or(deadline);
+        known.deadline = Some(deadline);
+        known.is_running = true;
+        // A layer outside may send an ordinary failure again: to refuse that would destroy the response that the layer falls
+        // back on. Each of its runs sends once, since the attempts of earlier runs count.
+        let reentered = known.given_up || (dropped && (late || attempts >= max_attempts));
+        drop(known);
         let conflict = reentered.then(|| RetryConflict::new(ConflictKind::Reentry));
         Entered { run, report, deadline, attempts, conflict }
     }
 
-    fn cell(&self) -> &CallCell {
-        self.call.cell()
-    }
-
     /// An attempt is on its way; until it ends well it counts, even if it is dropped.
-    pub(crate) fn attempt_started(&self) {
-        self.cell().unfinished.store(true, Ordering::Relaxed);
-        self.count(|attempts| attempts.saturating_add(1));
+    pub(crate) fn attempt_started(&self) -> Attempt {
+        let mut known = self.call.state().lock();
+        known.is_unfinished = true;
+        known.attempts = known.attempts.saturating_add(1);
+        known.newest = known.newest.wrapping_add(1);
+        (known.stage, known.is_touched, known.is_stopped) = (AttemptState::Fresh, false, false);
+        Attempt { call: self.call.clone(), number: known.newest }
     }
 
-    /// The run has come to its end, whatever it is; a run that is dropped does not get here.
-    pub(crate) fn ended(&self) {
-        self.cell().unfinished.store(false, Ordering::Relaxed);
-    }
-
-    /// The attempt ended in something that nobody retries for want of capacity.
-    pub(crate) fn attempt_excused(&self) {
-        self.count(|attempts| attempts.saturating_sub(1));
-    }
-
-    fn count(&self, change: impl Fn(u32) -> u32) {
-        let attempts = &self.cell().attempts;
-        attempts.store(change(attempts.load(Ordering::Relaxed)), Ordering::Relaxed);
-    }
-
-    /// The call came to a success, so the same extensions may serve another call.
-    pub(crate) fn succeeded(&self) {
-        self.cell().forget();
-    }
-
-    /// The call was given up.
-    pub(crate) fn gave_up(&self) {
-        self.cell().given_up.store(true, Ordering::Relaxed);
+    /// The run comes to this end.
+    pub(crate) const fn ends(&mut self, end: RunEnd) {
+        self.end = end;
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let cell = self.cell();
-        if cell.unfinished.load(Ordering::Relaxed) {
-            cell.times().dropped = Some(clock::now());
+        let mut known = self.call.state().lock();
+        known.is_running = false;
+        if self.end != RunEnd::Dropped {
+            known.is_unfinished = false;
+        } else if known.is_unfinished {
+            known.dropped = Some(clock::now());
         }
-        cell.running.store(false, Ordering::Release);
+        match self.end {
+            RunEnd::Succeeded => known.forget(),
+            RunEnd::Excused => known.attempts = known.attempts.saturating_sub(1),
+            RunEnd::GaveUp => known.given_up = true,
+            RunEnd::Dropped | RunEnd::Failed => {}
+        }
+    }
+}
+
+/// One attempt, as the inner end is to know it: in the extensions, where each attempt has its own, and with the owner.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    pub(super) call: CallReport,
+    number: u64,
+}
+
+impl Attempt {
+    /// Has the guard at the inner end expect it.
+    pub(crate) fn expect_in(&self, extensions: &mut Extensions) {
+        let mark = extensions.get_or_insert_with(|| CallMark::of(self.call.clone()));
+        mark.attempt = Some(self.clone());
+    }
+
+    /// Moves the attempt on if it is the newest and in one of these states.
+    fn moves(&self, from: &[AttemptState], to: AttemptState) -> bool {
+        let mut known = self.call.state().lock();
+        let moves = known.newest == self.number && from.contains(&known.stage);
+        if moves {
+            known.stage = to;
+        }
+        moves
+    }
+
+    /// The attempt has come to the inner end. Whether it may: it has not been sent yet, or was answered.
+    pub(super) fn arrives(&self) -> bool {
+        self.moves(&[AttemptState::Fresh, AttemptState::Answered], AttemptState::Sent)
+    }
+
+    /// A client asks for its sealed body.
+    pub(super) fn is_touched(&self) {
+        let mut known = self.call.state().lock();
+        known.is_touched |= known.newest == self.number;
+    }
+
+    /// It was answered by something that no layer retries for want of capacity.
+    pub(super) fn is_answered(&self) {
+        self.moves(&[AttemptState::Sent], AttemptState::Answered);
+    }
+
+    /// Whether it has come to the inner end.
+    pub(crate) fn has_arrived(&self) -> bool {
+        let known = self.call.state().lock();
+        known.newest != self.number || known.is_touched || known.stage != AttemptState::Fresh
     }
 }

@@ -12,7 +12,7 @@ use reqwest_middleware::ClientWithMiddleware;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ConflictKind, RetryConflict};
+use super::conflict::{ConflictKind, RetryConflict};
 use crate::clock;
 use crate::observe::CallReport;
 
@@ -117,7 +117,7 @@ impl Observed {
     fn verdict(&self) -> SoleOwnerVerdict {
         match &self.conflict {
             Some(conflict) => SoleOwnerVerdict::Conflict(conflict.clone()),
-            None => judge(&self.arrivals, &self.probe),
+            None => classify(&self.arrivals, &self.probe),
         }
     }
 }
@@ -159,7 +159,7 @@ async fn respond(mut stream: TcpStream, answer: &[u8], arrivals: &Mutex<Vec<Inst
     stream.shutdown().await
 }
 
-fn judge(arrivals: &[Instant], probe: &Probe) -> SoleOwnerVerdict {
+fn classify(arrivals: &[Instant], probe: &Probe) -> SoleOwnerVerdict {
     let runs = probe.runs.load(Ordering::Relaxed);
     let shortest = arrivals.windows(2).filter_map(|pair| match pair {
         [earlier, later] => Some(later.saturating_duration_since(*earlier)),
@@ -185,7 +185,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// The call runs through an admission layer; where it is `protected`, reqwest's own retries cannot happen.
+    /// The call runs through an admission layer; if it is `protected`, reqwest's own retries cannot happen.
     pub(crate) fn run(&self, protected: bool) {
         self.runs.fetch_add(1, Ordering::Relaxed);
         self.protected.store(protected, Ordering::Relaxed);

@@ -25,6 +25,7 @@ pub struct AdmissionPolicyBuilder {
     pub(super) reset_margin: Duration,
     pub(super) retry_budget: RetryBudgetPolicy,
     pub(super) mint_idempotency_key: bool,
+    pub(super) hold_exhausted_quota: bool,
     pub(super) attempt_timeout: AttemptTimeout,
     pub(super) on_spill: OnSpill,
     pub(super) retry_ownership: RetryOwnership,
@@ -42,6 +43,7 @@ impl Default for AdmissionPolicyBuilder {
             reset_margin: Duration::from_millis(250),
             retry_budget: RetryBudgetPolicy::default(),
             mint_idempotency_key: false,
+            hold_exhausted_quota: true,
             attempt_timeout: AttemptTimeout::default(),
             on_spill: OnSpill::default(),
             retry_ownership: RetryOwnership::default(),
@@ -97,6 +99,13 @@ impl AdmissionPolicyBuilder {
     #[must_use]
     pub const fn mint_idempotency_key(mut self, mint: bool) -> Self {
         self.mint_idempotency_key = mint;
+        self
+    }
+
+    /// Sets [`AdmissionPolicy::hold_exhausted_quota`].
+    #[must_use]
+    pub const fn hold_exhausted_quota(mut self, hold: bool) -> Self {
+        self.hold_exhausted_quota = hold;
         self
     }
 

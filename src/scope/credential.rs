@@ -10,7 +10,7 @@ use crate::credentials::{identifies_caller, is_credential, is_proof};
 /// One credential: where it stands, and what tells one caller from another.
 type Carrier<'a> = (Cow<'a, str>, Cow<'a, [u8]>);
 
-/// All that tells the caller of a request from others: its credentials and its account, in headers, query and URL.
+/// All that identifies the caller of a request: its credentials and its account, in headers, query and URL.
 ///
 /// What goes with one request alone, a signature or a nonce, is another one each time: it counts only if there is nothing
 /// else.

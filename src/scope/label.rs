@@ -1,4 +1,4 @@
-//! Which model or deployment a request names, where limits are counted by it.
+//! Which model or deployment a request names, if limits are counted by it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,9 +15,12 @@ pub(super) const LONGEST_LABEL: usize = 128;
 /// How much of a request body a model name is looked for in, in bytes.
 pub(super) const LONGEST_SEARCH: usize = 1024 * 1024;
 
-/// The deployment or model of a request whose path names none [as most do](named_in_path).
-pub(super) fn label_beside<'a>(request: &'a Request, profile: &'a Profile) -> Option<Cow<'a, str>> {
+/// The deployment or model of a request: named in its path, or as its profile says.
+pub(super) fn label_of<'a>(request: &'a Request, profile: &'a Profile) -> Option<Cow<'a, str>> {
     let path = request.url().path();
+    if let Some(named) = named_in_path(path) {
+        return Some(Cow::Borrowed(named));
+    }
     match profile.counted_by() {
         CountedBy::Account => None,
         CountedBy::Model => {
@@ -52,13 +55,9 @@ const fn may_be_label(name: &str) -> bool {
 
 /// `/openai/deployments/{name}/...` (Azure OpenAI) and `/models/{name}:{method}` (Gemini, Vertex).
 pub(super) fn named_in_path(path: &str) -> Option<&str> {
-    let path = path.as_bytes();
-    if !has_plural(path) {
-        return None;
-    }
     let (mut deployment, mut model) = (None, None);
     let (mut earlier, mut before) = (b"".as_slice(), b"".as_slice());
-    for segment in path.split(|byte| *byte == b'/').skip(1) {
+    for segment in path.as_bytes().split(|byte| *byte == b'/').skip(1) {
         match before {
             // Other services deploy as well, and limit by account.
             b"deployments" if earlier == b"openai" => deployment = deployment.or(Some(segment)),
@@ -72,43 +71,10 @@ pub(super) fn named_in_path(path: &str) -> Option<&str> {
     std::str::from_utf8(deployment.or_else(model)?).ok().filter(|name| may_be_label(name))
 }
 
-/// Whether a part of a path ends in an `s`, as those do that stand before a name. Every request comes by here, and most have
-/// none, which is seen in a quarter of the time that it takes to look at the parts: in blocks, of which the last overlaps the
-/// one before it, and which are compared at once, unless the function is merged into others that look at single bytes.
-#[inline(never)]
-fn has_plural(path: &[u8]) -> bool {
-    let (Some((_, bytes)), Some((_, nexts))) = (path.split_last(), path.split_first()) else { return false };
-    let pair = |byte: &u8, next: &u8| (*byte == b's') & (*next == b'/');
-    let blocks = |bytes: &[u8; 16], nexts: &[u8; 16]| {
-        bytes.iter().zip(nexts).fold(false, |found, (byte, next)| found | pair(byte, next))
-    };
-    match (bytes.last_chunk(), nexts.last_chunk()) {
-        (Some(last), Some(next)) => {
-            blocks(last, next)
-                || bytes.as_chunks().0.iter().zip(nexts.as_chunks().0).any(|(b, n)| blocks(b, n))
-        }
-        _ => bytes.iter().zip(nexts).any(|(byte, next)| pair(byte, next)),
-    }
-}
-
-/// How the bodies of most requests begin.
-const START: &[u8] = br#"{"model":""#;
-
-/// Whether a model has no characters that JSON writes in more than one way.
-pub(super) fn is_plain(model: &str) -> bool {
-    !model.contains(['"', '\\'])
-}
-
-/// Whether a body begins with a model that is [plain](is_plain).
-pub(super) fn names_plainly(body: &[u8], model: &str) -> bool {
-    let rest = body.strip_prefix(START).and_then(|rest| rest.strip_prefix(model.as_bytes()));
-    rest.is_some_and(|rest| rest.first() == Some(&b'"'))
-}
-
 /// The text of the field `model` of a JSON object. Nothing after it is read: the prompt may be long.
 pub(super) fn model_of(body: &[u8]) -> Option<Cow<'_, str>> {
-    // Where it comes first and is plain, no parser is needed.
-    if let Some(rest) = body.strip_prefix(START)
+    // If it comes first and is plain, no parser is needed.
+    if let Some(rest) = body.strip_prefix(br#"{"model":""#)
         && let Some(end) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))
         && let Some((model, [b'"', ..])) = rest.split_at_checked(end)
     {
@@ -143,26 +109,6 @@ impl<'de> Visitor<'de> for Model<'_, 'de> {
     }
 }
 
-/// A string that borrows from the body where it can.
+/// A string that borrows from the body if it can.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_that_ends_in_an_s_is_found_wherever_it_stands() {
-        for length in 0..50 {
-            let plain = vec![b'x'; length];
-            assert!(!has_plural(&plain));
-            for at in 1..length {
-                let mut path = plain.clone();
-                path[at] = b'/';
-                assert!(!has_plural(&path), "{length} {at}");
-                path[at - 1] = b's';
-                assert!(has_plural(&path), "{length} {at}");
-            }
-        }
-    }
-}

@@ -76,7 +76,7 @@ fn joined<'a>(parameters: &'a [u8], separator: u8, names: &[&str]) -> Option<Cow
     Some(joined)
 }
 
-/// The value of a parameter, without its quotes, and empty where it is missing. None where it stands twice, or where
+/// The value of a parameter, without its quotes, and empty if it is missing. None if it stands twice, or if
 /// there is anything but `name=value` and `name="value"`: another reader may see other parameters there.
 fn parameter<'a>(parameters: &'a [u8], separator: u8, name: &str) -> Option<&'a [u8]> {
     let (mut quoted, mut escaped) = (false, false);
@@ -103,7 +103,7 @@ fn parameter<'a>(parameters: &'a [u8], separator: u8, name: &str) -> Option<&'a 
     Some(found.unwrap_or_default())
 }
 
-/// None where quotes do not match, or stand elsewhere than around the value.
+/// None if quotes do not match, or stand elsewhere than around the value.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     let Some(rest) = value.strip_prefix(b"\"") else { return (!value.contains(&b'"')).then_some(value) };
     let inner = rest.strip_suffix(b"\"")?;

@@ -1,4 +1,4 @@
-use super::label::{LONGEST_LABEL, LONGEST_SEARCH, model_of};
+use super::label::{LONGEST_LABEL, LONGEST_SEARCH, model_of, named_in_path};
 use super::*;
 
 /// Headers that carry a credential or name an account.
@@ -32,7 +32,7 @@ const CREDENTIAL_HEADERS: [&str; 26] = [
 ];
 
 fn parts_of<'a>(request: &'a Request, profile: &'a Profile) -> Parts<'a> {
-    Parts::of(request, credential(request), named_in_path(request.url().path()), profile)
+    Parts::of(request, profile)
 }
 
 fn request(url: &str) -> Request {
@@ -71,7 +71,7 @@ fn a_remembered_scope_is_the_one_that_would_be_made() {
             let request = request(&url);
             let profile = Profile::standard();
             assert_eq!(
-                scopes.scope_of(&request, || profile.clone()),
+                scopes.scope_of(&request, profile),
                 parts_of(&request, profile).key(),
                 "{round} {number}"
             );
@@ -92,11 +92,7 @@ fn a_remembered_origin_is_not_the_beginning_of_another() {
             "https://api.example.org:8443/",
         ] {
             let request = request(url);
-            assert_eq!(
-                scopes.scope_of(&request, || profile.clone()),
-                parts_of(&request, profile).key(),
-                "{url}"
-            );
+            assert_eq!(scopes.scope_of(&request, profile), parts_of(&request, profile).key(), "{url}");
         }
     }
 }
@@ -188,7 +184,7 @@ fn a_signature_counts_only_where_nothing_else_tells_the_caller() {
 #[test]
 fn a_client_of_its_own_shares_no_scope_and_knows_its_own_again() {
     let request = request("https://h/?key=A");
-    let profile = || Profile::standard().clone();
+    let profile = Profile::standard();
     let (one, own, other) = (RecentScopes::default(), RecentScopes::apart(), RecentScopes::apart());
     let of = |scopes: &RecentScopes| scopes.scope_of(&request, profile);
     assert_eq!(of(&one), scope(&request));
@@ -372,14 +368,14 @@ fn a_scope_seen_at_a_glance_is_the_one_that_a_look_finds() {
                 let mut request = request(&format!("https://api.example{path}"));
                 *request.body_mut() = body.map(Into::into);
                 let expected = parts_of(&request, openai).key();
-                assert_eq!(scopes.scope_of(&request, || openai.clone()), expected, "{path} {body:?}");
+                assert_eq!(scopes.scope_of(&request, openai), expected, "{path} {body:?}");
             }
         }
     }
 }
 
 #[test]
-fn the_profile_of_a_remembered_scope_is_not_looked_up_again() {
+fn a_scope_is_found_again_by_its_profile_and_request() {
     let scopes = RecentScopes::default();
     for (vendor, path, body) in [
         ("openai", "https://one.example/v1/chat", r#"{"model":"a"}"#),
@@ -388,7 +384,7 @@ fn the_profile_of_a_remembered_scope_is_not_looked_up_again() {
     ] {
         let mut request = request(path);
         *request.body_mut() = Some(body.into());
-        let scope = scopes.scope_of(&request, || Profile::named(vendor).clone());
-        assert_eq!(scopes.scope_of(&request, || panic!("it is known: {path}")), scope);
+        let scope = scopes.scope_of(&request, Profile::named(vendor));
+        assert_eq!(scopes.scope_of(&request, Profile::named(vendor)), scope);
     }
 }

@@ -1,5 +1,7 @@
-//! When calls stay away from a primary that fails: [`FailOver`], and the circuit that opens.
+//! When calls stay away from a primary that fails or refuses: [`FailOver`], and the circuits that open.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,95 +31,136 @@ pub enum FailOver {
 /// Failures in a row, each after the request was sent, that open the circuit.
 const FAILURES: u32 = 3;
 const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// The longest pause of a primary that fails.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
-/// Whether the primary is asked at all.
-#[derive(Debug, Default)]
-pub(crate) struct Circuit {
-    /// Whether there were failures, so that a call of an untroubled client reads one flag.
-    troubled: AtomicBool,
-    state: Mutex<State>,
+/// As many circuits as are remembered; beyond, the one that opened first is forgotten, and its calls go on as before.
+const MOST: usize = 1024;
+
+/// The circuits that calls go through by `K`, for example the scope: closed, but for those that are remembered.
+#[derive(Debug)]
+pub(crate) struct Circuits<K> {
+    /// The longest pause between two trials.
+    longest: Duration,
+    /// Whether any is remembered, so that a call of an untroubled client reads one flag.
+    any: AtomicBool,
+    states: Mutex<HashMap<K, State>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    since: Instant,
     failures: u32,
-    open: Option<Open>,
+    /// When the next call may try, and how long it had to wait for that; `None` while the circuit is still closed.
+    open: Option<(Instant, Duration)>,
+    is_tried: bool,
 }
 
+/// What a call is to do.
 #[derive(Debug)]
-struct Open {
-    /// When the next call may try the primary.
-    until: Instant,
-    pause: Duration,
-    probing: bool,
-}
-
-/// What a call is to do about the primary.
-#[derive(Debug)]
-pub(crate) enum Entrance<'a> {
+pub(crate) enum Entrance<'a, K: Eq + Hash> {
+    /// Go.
     Closed,
-    Trial(Trial<'a>),
+    /// Go, and find out for all.
+    Trial(Trial<'a, K>),
+    /// Stay away: another call finds out, or it is too early.
     Open,
 }
 
-/// The one call that tries the primary while the circuit is open. Dropped, it leaves that to the next.
+/// The one call that goes through an open circuit. Dropped, it leaves that to the next.
 #[derive(Debug)]
-pub(crate) struct Trial<'a>(&'a Circuit);
+pub(crate) struct Trial<'a, K: Eq + Hash> {
+    circuits: &'a Circuits<K>,
+    key: K,
+}
 
-impl Circuit {
-    pub(crate) fn is_untroubled(&self) -> bool {
-        !self.troubled.load(Ordering::Relaxed)
+impl<K: Eq + Hash + Clone> Circuits<K> {
+    pub(crate) fn new(longest: Duration) -> Self {
+        Self { longest, any: AtomicBool::default(), states: Mutex::default() }
     }
 
-    /// A new call comes to the primary.
-    pub(crate) fn enter(&self, now: Instant) -> Entrance<'_> {
-        if self.is_untroubled() {
+    /// Whether all are closed and nothing has failed.
+    pub(crate) fn are_untroubled(&self) -> bool {
+        !self.any.load(Ordering::Relaxed)
+    }
+
+    /// A new call comes.
+    pub(crate) fn enter(&self, key: &K, now: Instant) -> Entrance<'_, K> {
+        if self.are_untroubled() {
             return Entrance::Closed;
         }
-        match &mut self.lock().open {
-            None => Entrance::Closed,
-            Some(open) if open.probing || now < open.until => Entrance::Open,
-            Some(open) => {
-                open.probing = true;
-                Entrance::Trial(Trial(self))
+        match self.lock().get_mut(key) {
+            Some(State { open: Some((until, _)), is_tried, .. }) if *is_tried || now < *until => {
+                Entrance::Open
             }
+            Some(State { open: Some(_), is_tried, .. }) => {
+                *is_tried = true;
+                Entrance::Trial(Trial { circuits: self, key: key.clone() })
+            }
+            _ => Entrance::Closed,
         }
     }
 
-    /// A call failed at the primary; `unreachable` if there was no connection, `trial` if it was sent to find out.
-    pub(crate) fn failed(&self, unreachable: bool, trial: bool, now: Instant) {
-        let mut state = self.lock();
-        self.troubled.store(true, Ordering::Relaxed);
-        state.failures = state.failures.saturating_add(1);
-        let is_enough = unreachable || state.failures >= FAILURES;
-        let pause = match &state.open {
-            None if is_enough => SHORTEST,
-            Some(open) if trial => open.pause.saturating_mul(2).min(LONGEST),
-            // A call that was on its way when the circuit opened says nothing new.
-            None | Some(_) => return,
-        };
-        let until = now.checked_add(pause).unwrap_or(now);
-        state.open = Some(Open { until, pause, probing: false });
+    /// Opens a circuit; the next call may try at once.
+    pub(crate) fn open(&self, key: &K, now: Instant) {
+        self.change(key, now, |state| {
+            state.since = now;
+            state.open = state.open.or(Some((now, Duration::ZERO)));
+        });
     }
 
-    /// The primary answered, if only with a refusal.
-    pub(crate) fn answered(&self) {
-        if !self.is_untroubled() {
-            *self.lock() = State::default();
-            self.troubled.store(false, Ordering::Relaxed);
+    /// A call failed; `at_once` if a single failure opens the circuit, `is_trial` if it was sent to find out.
+    pub(crate) fn failed(&self, key: &K, at_once: bool, is_trial: bool, now: Instant) {
+        self.change(key, now, |state| {
+            state.failures = state.failures.saturating_add(1);
+            let pause = match state.open {
+                None if at_once || state.failures >= FAILURES => SHORTEST,
+                Some((_, pause)) if is_trial => pause.saturating_mul(2).min(self.longest),
+                // A call that was on its way when the circuit opened says nothing new.
+                None | Some(_) => return,
+            };
+            (state.since, state.is_tried) = (now, false);
+            state.open = Some((now.checked_add(pause).unwrap_or(now), pause));
+        });
+    }
+
+    /// The circuit closes.
+    pub(crate) fn close(&self, key: &K) {
+        if !self.are_untroubled() {
+            let mut states = self.lock();
+            states.remove(key);
+            self.any.store(!states.is_empty(), Ordering::Relaxed);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, key: &K, now: Instant, change: impl FnOnce(&mut State)) {
+        let mut states = self.lock();
+        if states.len() >= MOST && !states.contains_key(key) {
+            let oldest = states.iter().min_by_key(|(_, state)| state.since).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| states.remove(&oldest));
+        }
+        let new = || State { since: now, failures: 0, open: None, is_tried: false };
+        change(states.entry(key.clone()).or_insert_with(new));
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Trial<'_> {
+impl<K: Eq + Hash + Clone> Trial<'_, K> {
+    /// The call was taken: all go through again.
+    pub(crate) fn succeeded(self) {
+        self.circuits.close(&self.key);
+    }
+}
+
+impl<K: Eq + Hash> Drop for Trial<'_, K> {
     fn drop(&mut self) {
-        if let Some(open) = &mut self.0.lock().open {
-            open.probing = false;
+        let mut states = self.circuits.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = states.get_mut(&self.key) {
+            state.is_tried = false;
         }
     }
 }
@@ -126,45 +169,68 @@ impl Drop for Trial<'_> {
 mod tests {
     use super::*;
 
-    fn enters(circuit: &Circuit, at: Instant) -> bool {
-        !matches!(circuit.enter(at), Entrance::Open)
+    #[test]
+    fn one_trial_at_a_time_and_its_success_brings_all_back() {
+        let (circuits, now) = (Circuits::new(LONGEST), Instant::now());
+        assert!(matches!(circuits.enter(&"a", now), Entrance::Closed));
+        circuits.open(&"a", now);
+        assert!(matches!(circuits.enter(&"b", now), Entrance::Closed));
+        let Entrance::Trial(trial) = circuits.enter(&"a", now) else { panic!() };
+        assert!(matches!(circuits.enter(&"a", now), Entrance::Open));
+        drop(trial);
+        let Entrance::Trial(trial) = circuits.enter(&"a", now) else { panic!() };
+        trial.succeeded();
+        assert!(circuits.are_untroubled() && matches!(circuits.enter(&"a", now), Entrance::Closed));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let circuits = Circuits::new(LONGEST);
+        for n in 0..2 * MOST {
+            circuits.open(&n, Instant::now());
+        }
+        assert_eq!(circuits.lock().len(), MOST);
+    }
+
+    fn enters(circuit: &Circuits<()>, at: Instant) -> bool {
+        !matches!(circuit.enter(&(), at), Entrance::Open)
     }
 
     #[test]
     fn one_lost_connection_or_three_failures_in_a_row_open_it() {
         let start = Instant::now();
-        let circuit = Circuit::default();
-        circuit.failed(true, false, start);
+        let circuit = Circuits::new(LONGEST);
+        circuit.failed(&(), true, false, start);
         assert!(!enters(&circuit, start + SHORTEST - Duration::from_nanos(1)));
-        circuit.answered();
+        circuit.close(&());
         for _ in 1..FAILURES {
-            circuit.failed(false, false, start);
-            assert!(matches!(circuit.enter(start), Entrance::Closed));
+            circuit.failed(&(), false, false, start);
+            assert!(matches!(circuit.enter(&(), start), Entrance::Closed));
         }
-        circuit.failed(false, false, start);
+        circuit.failed(&(), false, false, start);
         assert!(!enters(&circuit, start));
         // Late failures of calls that were under way prolong nothing.
-        circuit.failed(true, false, start + SHORTEST / 2);
+        circuit.failed(&(), true, false, start + SHORTEST / 2);
         assert!(enters(&circuit, start + SHORTEST));
     }
 
     #[test]
     fn one_trial_at_a_time_and_each_failure_doubles_the_pause() {
         let mut now = Instant::now();
-        let circuit = Circuit::default();
-        circuit.failed(true, false, now);
+        let circuit = Circuits::new(LONGEST);
+        circuit.failed(&(), true, false, now);
         for seconds in [1, 2, 4, 8, 16, 30, 30] {
             let pause = Duration::from_secs(seconds);
             assert!(!enters(&circuit, now + pause - Duration::from_millis(1)), "{seconds}");
             now += pause;
-            let Entrance::Trial(dropped) = circuit.enter(now) else { panic!("{seconds}") };
+            let Entrance::Trial(dropped) = circuit.enter(&(), now) else { panic!("{seconds}") };
             assert!(!enters(&circuit, now));
             drop(dropped);
-            let Entrance::Trial(trial) = circuit.enter(now) else { panic!("{seconds}") };
-            circuit.failed(false, true, now);
+            let Entrance::Trial(trial) = circuit.enter(&(), now) else { panic!("{seconds}") };
+            circuit.failed(&(), false, true, now);
             drop(trial);
         }
-        circuit.answered();
-        assert!(circuit.is_untroubled() && matches!(circuit.enter(now), Entrance::Closed));
+        circuit.close(&());
+        assert!(circuit.are_untroubled() && matches!(circuit.enter(&(), now), Entrance::Closed));
     }
 }

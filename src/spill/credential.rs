@@ -95,7 +95,7 @@ impl Credential {
         }
     }
 
-    /// What tells one credential from another, for the scope's keyed hash; nothing where it changes over time.
+    /// What tells one credential from another, for the scope's keyed hash; nothing if it changes over time.
     pub(crate) fn identity(&self) -> Option<&[u8]> {
         match &self.0 {
             Kind::Header(Ok((_, value))) => Some(value.as_bytes()),

@@ -99,7 +99,7 @@ fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::E
     )))
 }
 
-/// A body, as text where it is some.
+/// A body, as text if it is text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TicketBody {

@@ -4,13 +4,21 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("deployment {deployment:?}: {problem}{}", .value.as_ref().map(|value| format!("; it is {value}")).unwrap_or_default())]
 pub struct RouteError {
-    pub(crate) deployment: String,
-    pub(crate) problem: RouteProblem,
-    /// The value that is out of its range, unless the problem says it.
-    pub(crate) value: Option<String>,
+    deployment: String,
+    problem: RouteProblem,
+    value: Option<String>,
 }
 
 impl RouteError {
+    pub(crate) fn new(deployment: &str, problem: RouteProblem) -> Self {
+        Self { deployment: deployment.to_owned(), problem, value: None }
+    }
+
+    /// The same with the value that is out of its range.
+    pub(crate) fn value(self, value: String) -> Self {
+        Self { value: Some(value), ..self }
+    }
+
     /// The name of the deployment.
     #[must_use]
     pub fn deployment(&self) -> &str {

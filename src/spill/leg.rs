@@ -10,8 +10,8 @@ use crate::decision::Reason;
 use crate::pace::TokenEstimate;
 use crate::reading::{Hint, NativeSpillOver, Reading};
 
-/// What one deployment did about a call.
-#[derive(Debug, Clone)]
+/// What one deployment did about a call: one leg of its way.
+#[derive(Debug, Clone, Default)]
 pub struct LegReport {
     pub(crate) deployment: Arc<str>,
     pub(crate) reason: Option<Reason>,
@@ -44,7 +44,7 @@ impl LegReport {
         self.status
     }
 
-    /// How many times the request was sent here; 0 if the gate or a router sent it on before.
+    /// How many times the request was sent here; 0 if the gate or a router said no before.
     #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.attempts
@@ -86,22 +86,19 @@ impl LegReport {
         self.native.0.as_ref()
     }
 
-    /// Notes the wait that the gate expects.
-    pub(crate) fn expecting(mut self, wait: Option<Duration>, now: SystemTime) -> Self {
+    /// Records the wait that the gate expects.
+    pub(crate) fn expect(&mut self, wait: Option<Duration>, now: SystemTime) {
         self.advised_wait = wait;
         self.retry_at = wait.and_then(|wait| now.checked_add(wait));
-        self
     }
 
-    /// Notes what the deployment's last response here said.
-    pub(crate) fn with_reading(mut self, reading: Option<&Reading>) -> Self {
+    /// Records what the deployment's last response here said.
+    pub(crate) fn read(&mut self, reading: Option<&Reading>) {
         if let Some(reading) = reading {
             self.status = Some(reading.status());
-            self.advised_wait = reading.hint().map(Hint::wait);
-            self.retry_at = self.advised_wait.and_then(|wait| reading.received_at().checked_add(wait));
+            self.expect(reading.hint().map(Hint::wait), reading.received_at());
             self.native = Quiet(reading.native_spill_over().cloned());
         }
-        self
     }
 }
 

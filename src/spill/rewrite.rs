@@ -2,47 +2,29 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use reqwest::{Body, Request, Url};
 use serde_json::value::RawValue;
 
-use super::credential::Credential;
+use super::route::{Deployment, PathRule};
 use crate::credentials::{identifies_caller, is_harmless, keep_query, set_query, strip_url};
-
-/// Maps a request body; `None` where it is not one that the deployment can take.
-pub(crate) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
-
-/// Where the path of a routed request comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PathRule {
-    /// The request's own.
-    Keep,
-    /// Always this one.
-    Replace,
-    /// This one, then what follows the version (`/v1/`) or the deployment (`/deployments/{name}/`) in the request's own.
-    Under,
-}
 
 /// How a request becomes one for a deployment.
 #[derive(Clone)]
 pub(crate) struct Rewrite {
     pub(crate) base: Url,
     pub(crate) path: PathRule,
-    /// Query parameters to set, and to take off before.
+    /// Query parameters to set.
     pub(crate) set_query: Vec<(String, String)>,
-    pub(crate) remove_query: Vec<String>,
     pub(crate) remove_headers: Vec<HeaderName>,
     /// Whether the deployment is on another origin than the primary.
     pub(crate) crosses_origin: bool,
-    /// What goes along although it would not otherwise.
+    /// Headers that go along although they would not otherwise.
     pub(crate) forward_headers: Vec<HeaderName>,
-    pub(crate) forward_query: Vec<String>,
-    pub(crate) credential: Credential,
-    pub(crate) model: Option<String>,
-    pub(crate) map_body: Option<Arc<MapBody>>,
+    /// Credential, model and all else as the user set it.
+    pub(crate) deployment: Deployment,
 }
 
 /// Headers that say something of the body, which a mapped one makes wrong.
@@ -56,12 +38,8 @@ const OF_THE_BODY: [&str; 7] = [
     "digest",
 ];
 
-/// A request that this deployment cannot take; it is as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NotForHere;
-
 impl Rewrite {
-    /// Where the request would go, without its query; `None` where this deployment has no such path.
+    /// Where the request would go, without its query; `None` if this deployment has no such path.
     pub(crate) fn destination(&self, from: &Url) -> Option<Url> {
         let mut to = self.base.clone();
         to.set_query(None);
@@ -80,7 +58,7 @@ impl Rewrite {
 
     /// Whether the body can be mapped, as far as can be told without mapping it.
     pub(crate) fn takes_body(&self, body: Option<&Body>) -> bool {
-        let mapped = self.model.is_some() || self.map_body.is_some();
+        let mapped = self.deployment.model.is_some() || self.deployment.map_body.is_some();
         !mapped || body.is_none_or(|body| body.as_bytes().is_some())
     }
 
@@ -92,7 +70,9 @@ impl Rewrite {
         let sets = |(name, value): &(String, String)| {
             !url.query_pairs().any(|(other, known)| other == name.as_str() && known == value.as_str())
         };
-        let changes = self.model.is_some() || self.map_body.is_some() || self.set_query.iter().any(sets);
+        let changes = self.deployment.model.is_some()
+            || self.deployment.map_body.is_some()
+            || self.set_query.iter().any(sets);
         !changes && self.destination(url).is_some_and(|there| there == here)
     }
 
@@ -100,17 +80,21 @@ impl Rewrite {
     pub(crate) fn leads_where(&self, other: &Self) -> bool {
         let same_place =
             self.base == other.base && self.path == other.path && self.set_query == other.set_query;
-        let same_body = self.model == other.model && self.map_body.is_none() && other.map_body.is_none();
-        let same_credential = match (self.credential.identity(), other.credential.identity()) {
-            (None, None) => self.credential.is_none() && other.credential.is_none(),
-            (one, other) => one == other,
-        };
+        let same_body = self.deployment.model == other.deployment.model
+            && self.deployment.map_body.is_none()
+            && other.deployment.map_body.is_none();
+        let same_credential =
+            match (self.deployment.credential.identity(), other.deployment.credential.identity()) {
+                (None, None) => self.deployment.credential.is_none() && other.deployment.credential.is_none(),
+                (one, other) => one == other,
+            };
         same_place && same_body && same_credential
     }
 
     /// Makes `request` one for this deployment. Nothing that the request proved itself with to another one is left.
-    pub(crate) fn apply(&self, request: &mut Request) -> Result<(), NotForHere> {
-        let mut to = self.destination(request.url()).ok_or(NotForHere)?;
+    /// `None`, and a request as it was, if the deployment cannot take it.
+    pub(crate) fn apply(&self, request: &mut Request) -> Option<()> {
+        let mut to = self.destination(request.url())?;
         let mapped = self.mapped_body(request.body())?;
         to.set_query(request.url().query());
         self.rewrite_query(&mut to);
@@ -121,7 +105,7 @@ impl Rewrite {
             }
         }
         // A function of the user's may panic; until then the request is as it was.
-        self.credential.apply(&mut headers, &mut to);
+        self.deployment.credential.apply(&mut headers, &mut to);
         if self.crosses_origin {
             // Made anew, so that nothing goes along that a request can carry unseen.
             let mut fresh = Request::new(request.method().clone(), to);
@@ -136,7 +120,7 @@ impl Rewrite {
         if let Some(body) = mapped {
             *request.body_mut() = Some(body.into());
         }
-        Ok(())
+        Some(())
     }
 
     /// Those that go along.
@@ -164,28 +148,28 @@ impl Rewrite {
     }
 
     fn rewrite_query(&self, url: &mut Url) {
-        strip_url(url, |name| self.forward_query.iter().any(|kept| kept == name));
-        keep_query(url, |name, _| !self.remove_query.iter().any(|removed| removed == name));
+        strip_url(url, |name| self.deployment.forward_query.iter().any(|kept| kept == name));
+        keep_query(url, |name, _| !self.deployment.remove_query.iter().any(|removed| removed == name));
         for (name, value) in &self.set_query {
             set_query(url, name, value);
         }
     }
 
-    /// The body for this deployment, where it is to be another one.
-    fn mapped_body(&self, body: Option<&Body>) -> Result<Option<Vec<u8>>, NotForHere> {
-        let Some(body) = body.filter(|_| self.model.is_some() || self.map_body.is_some()) else {
-            return Ok(None);
+    /// The body for this deployment, if that is another one; `None` if it cannot take the request's.
+    fn mapped_body(&self, body: Option<&Body>) -> Option<Option<Vec<u8>>> {
+        let Some(body) =
+            body.filter(|_| self.deployment.model.is_some() || self.deployment.map_body.is_some())
+        else {
+            return Some(None);
         };
-        let mut mapped = Cow::Borrowed(body.as_bytes().ok_or(NotForHere)?);
-        if let Some(model) = &self.model
-            && !mapped.is_empty()
-        {
-            mapped = Cow::Owned(with_model(&mapped, model).ok_or(NotForHere)?);
+        let mut mapped = Cow::Borrowed(body.as_bytes()?);
+        if let Some(model) = self.deployment.model.as_ref().filter(|_| !mapped.is_empty()) {
+            mapped = Cow::Owned(with_model(&mapped, model)?);
         }
-        if let Some(map) = &self.map_body {
-            mapped = Cow::Owned(map(&mapped).ok_or(NotForHere)?);
+        if let Some(map) = &self.deployment.map_body {
+            mapped = Cow::Owned(map(&mapped)?);
         }
-        Ok(Some(mapped.into_owned()))
+        Some(Some(mapped.into_owned()))
     }
 }
 

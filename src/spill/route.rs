@@ -6,10 +6,23 @@ use std::sync::Arc;
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::credential::Credential;
-use super::rewrite::{MapBody, PathRule};
 use crate::gate::ScopeKey;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
+
+/// Maps a request body; `None` if it is not one that the deployment can take.
+pub(super) type MapBody = dyn Fn(&[u8]) -> Option<Vec<u8>> + Send + Sync;
+
+/// Where the path of a routed request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PathRule {
+    /// The request's own.
+    Keep,
+    /// Always this one.
+    Replace,
+    /// This one, then what follows the version (`/v1/`) or the deployment (`/deployments/{name}/`) in the request's own.
+    Under,
+}
 
 /// Another deployment that can take calls which the primary does not take in time.
 ///
@@ -45,7 +58,7 @@ pub struct Deployment {
     pub(super) model: Option<String>,
     pub(super) map_body: Option<Arc<MapBody>>,
     pub(super) scope: Option<ScopeKey>,
-    /// What limits are counted by, where it is known.
+    /// What limits are counted by, if it is known.
     pub(super) label: Option<String>,
     pub(crate) weight: Option<u32>,
     pub(super) budget_share: f64,

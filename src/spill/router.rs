@@ -180,7 +180,7 @@ where
     }
 }
 
-/// The target that takes a spilled call where nobody says otherwise: one that can take it at once, else one that can
+/// The target that takes a spilled call if nobody says otherwise: one that can take it at once, else one that can
 /// within the budget, else any, which then says no by itself. Among equals the first, or one by weight.
 pub(crate) fn usual_target(
     call: &RouteCall<'_>,

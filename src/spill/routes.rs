@@ -1,6 +1,5 @@
 //! The routes of an admission layer: the deployments that its calls may spill to, checked against each other.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,14 +8,14 @@ use reqwest::{Request, Url};
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::PRIMARY;
-use super::away::Away;
-use super::circuit::{Circuit, FailOver};
+use super::circuit::{Circuits, FailOver, LONGEST};
 use super::error::{RouteError, RouteProblem};
 use super::route::Deployment;
 use super::router::Router;
 use super::target::{Target, checked_url};
 use super::transport;
 use crate::credentials::strip_url;
+use crate::gate::ScopeKey;
 use crate::ownership::Guard;
 use crate::policy::written;
 
@@ -36,26 +35,26 @@ const MOST: usize = 64;
 impl RouteSettings {
     /// Checks everything. `budget` is the policy's; `guard` keeps attempts with the targets' clients from being repeated.
     pub(crate) fn build(self, budget: Duration, guard: &Guard) -> Result<Option<Arc<Routes>>, RouteError> {
-        let fault = |name: &str, problem| RouteError { deployment: name.to_owned(), problem, value: None };
+        let fault = |problem| RouteError::new(PRIMARY, problem);
         if self.deployments.is_empty() {
             let asked = self.primary.is_some()
                 || self.router.is_some()
                 || self.failed_waits.is_some()
                 || self.reserve.is_some()
                 || self.fail_over.is_some();
-            return if asked { Err(fault(PRIMARY, RouteProblem::NoDeployment)) } else { Ok(None) };
+            return if asked { Err(fault(RouteProblem::NoDeployment)) } else { Ok(None) };
         }
-        let primary = self.primary.as_ref().ok_or_else(|| fault(PRIMARY, RouteProblem::NoPrimary))?;
-        let primary = checked_url(primary).ok_or_else(|| fault(PRIMARY, RouteProblem::Url))?;
-        if self.reserve.is_some_and(|reserve| reserve >= budget) {
-            let value = self.reserve.map(|reserve| format!("{} of {}", written(reserve), written(budget)));
-            return Err(RouteError { value, ..fault(PRIMARY, RouteProblem::Reserve) });
+        let primary = self.primary.as_ref().ok_or_else(|| fault(RouteProblem::NoPrimary))?;
+        let primary = checked_url(primary).ok_or_else(|| fault(RouteProblem::Url))?;
+        if let Some(reserve) = self.reserve.filter(|reserve| *reserve >= budget) {
+            let value = format!("{} of {}", written(reserve), written(budget));
+            return Err(fault(RouteProblem::Reserve).value(value));
         }
-        let weighted = self.deployments.iter().filter(|deployment| deployment.weight.is_some()).count();
+        let by_weight = self.deployments.iter().any(|deployment| deployment.weight.is_some());
         if let Some(without) = self.deployments.iter().find(|deployment| deployment.weight.is_none())
-            && weighted > 0
+            && by_weight
         {
-            return Err(fault(&without.name, RouteProblem::MixedWeights));
+            return Err(RouteError::new(&without.name, RouteProblem::MixedWeights));
         }
         let targets = targets(self.deployments, &primary, guard)?;
         let end = primary.as_str().find(['?', '#']).unwrap_or(primary.as_str().len());
@@ -64,12 +63,12 @@ impl RouteSettings {
             recent: targets.iter().map(|_| Recent::default()).collect(),
             targets: targets.into(),
             router: self.router,
-            by_weight: weighted > 0,
+            by_weight,
             failed_waits: self.failed_waits.unwrap_or(2),
             reserve: self.reserve,
             fail_over: self.fail_over.unwrap_or_default(),
-            away: Away::default(),
-            circuit: Circuit::default(),
+            refusals: Circuits::new(LONGEST),
+            failures: Circuits::new(LONGEST),
             primary_recent: Recent::default(),
         })))
     }
@@ -84,8 +83,7 @@ fn targets(deployments: Vec<Deployment>, primary: &Url, guard: &Guard) -> Result
             plain = plain.take().or_else(|| transport::plain().ok());
             plain.clone()
         })?;
-        let fault =
-            |problem| RouteError { deployment: target.name.as_ref().to_owned(), problem, value: None };
+        let fault = |problem| RouteError::new(&target.name, problem);
         if targets.iter().any(|other| other.name == target.name) {
             return Err(fault(RouteProblem::SameName));
         }
@@ -115,8 +113,10 @@ pub(crate) struct Routes {
     pub(crate) failed_waits: u32,
     reserve: Option<Duration>,
     pub(crate) fail_over: FailOver,
-    pub(crate) away: Away,
-    pub(crate) circuit: Circuit,
+    /// The scopes of the primary that refused a call which then left.
+    pub(crate) refusals: Circuits<ScopeKey>,
+    /// Whether the primary fails.
+    pub(crate) failures: Circuits<()>,
     pub(crate) primary_recent: Recent,
     recent: Box<[Recent]>,
 }
@@ -168,23 +168,17 @@ impl Routes {
     pub(crate) fn can_take(target: &Target, request: &Request) -> bool {
         let elsewhere = || {
             let credential = crate::scope::credential(request);
-            let same = match (target.rewrite.credential.identity(), credential.as_deref()) {
+            let same = match (target.rewrite.deployment.credential.identity(), credential.as_deref()) {
                 (Some(there), Some(here)) => there == here,
                 (Some(_), None) => false,
                 // A function may set any, and a client of the user's may add any.
-                (None, _) => target.rewrite.credential.is_none() && !target.has_client,
+                (None, _) => target.rewrite.deployment.credential.is_none() && !target.has_client,
             };
             !(same && target.rewrite.stays_at(request.url()))
         };
         target.rewrite.destination(request.url()).is_some()
             && target.rewrite.takes_body(request.body())
             && elsewhere()
-    }
-}
-
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.targets.iter().map(|target| &target.name)).finish()
     }
 }
 
@@ -200,7 +194,7 @@ pub(crate) struct Recent {
 const WINDOW: u32 = 32;
 
 impl Recent {
-    pub(crate) fn note(&self, refused: bool) {
+    pub(crate) fn record(&self, refused: bool) {
         let next = |old: u64| {
             let count = (old >> WINDOW).saturating_add(1).min(u64::from(WINDOW));
             Some((count << WINDOW) | (((old << 1) | u64::from(refused)) & u64::from(u32::MAX)))
@@ -222,7 +216,7 @@ impl Recent {
         (time > 0).then(|| Duration::from_micros(time))
     }
 
-    /// The share of refusals, 0 where nothing is known.
+    /// The share of refusals, 0 if nothing is known.
     pub(crate) fn refusals(&self) -> f64 {
         let bits = self.refusals.load(Ordering::Relaxed);
         let refused = (bits & u64::from(u32::MAX)).count_ones();
@@ -252,13 +246,13 @@ mod tests {
     fn the_share_of_refusals_is_that_of_the_last_32() {
         let recent = Recent::default();
         assert_eq!(recent.refusals(), 0.0);
-        recent.note(true);
-        recent.note(false);
+        recent.record(true);
+        recent.record(false);
         assert_eq!(recent.refusals(), 0.5);
-        (0..24).for_each(|_| recent.note(false));
-        (0..8).for_each(|_| recent.note(true));
+        (0..24).for_each(|_| recent.record(false));
+        (0..8).for_each(|_| recent.record(true));
         assert_eq!(recent.refusals(), 0.25);
-        (0..100).for_each(|_| recent.note(true));
+        (0..100).for_each(|_| recent.record(true));
         assert_eq!(recent.refusals(), 1.0);
     }
 }

@@ -1,6 +1,6 @@
 //! The signal itself: [`SpillOver`].
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
@@ -41,8 +41,8 @@ pub struct SpillOver {
 
 struct Inner {
     facts: Facts,
-    /// The request of a call that was never sent; the first who asks takes it.
-    unsent: Mutex<Option<Request>>,
+    /// The request or a copy of it, as the caller gave it. If the call was never sent, the first who asks takes it.
+    request: Mutex<Option<Request>>,
 }
 
 /// What is known of a call that is given up.
@@ -57,8 +57,7 @@ pub(crate) struct Facts {
     pub(crate) expected: Option<(Duration, SystemTime)>,
     pub(crate) possibly_processed: bool,
     pub(crate) legs: Vec<LegReport>,
-    /// A copy of the request as the caller gave it, for a ticket.
-    pub(crate) copy: Option<Request>,
+    pub(crate) never_sent: bool,
     /// What the call set for itself, for a ticket.
     pub(crate) settings: Option<Box<CallSettings>>,
 }
@@ -71,9 +70,9 @@ impl Clone for SpillOver {
 }
 
 impl SpillOver {
-    /// The signal; with the request, if it was never sent.
-    pub(crate) fn new(facts: Facts, unsent: Option<Request>) -> Self {
-        let inner = Arc::new(Inner { facts, unsent: Mutex::new(unsent) });
+    /// The signal, with the request or a copy of it if there is one.
+    pub(crate) fn new(facts: Facts, request: Option<Request>) -> Self {
+        let inner = Arc::new(Inner { facts, request: Mutex::new(request) });
         Self { inner, echo: None }.clone()
     }
 
@@ -212,7 +211,8 @@ impl SpillOver {
         self.inner.facts.possibly_processed
     }
 
-    /// What each deployment did about the call, in order, including the last one; empty if there are no others to go to.
+    /// The call's way over several deployments, the one that gave it up last included; empty if there are no others
+    /// to go to.
     #[must_use]
     pub fn legs(&self) -> &[LegReport] {
         &self.inner.facts.legs
@@ -231,14 +231,17 @@ impl SpillOver {
 
     /// Shows the request, if it or a copy of it is here.
     pub(super) fn with_request<T>(&self, show: impl FnOnce(&Request) -> T) -> Option<T> {
-        let unsent = self.inner.unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        unsent.as_ref().or(self.inner.facts.copy.as_ref()).map(show)
+        self.request().as_ref().map(show)
     }
 
     /// The request, if it was never sent; the first caller gets it.
     #[must_use]
     pub fn take_request(&self) -> Option<Request> {
-        self.inner.unsent.lock().unwrap_or_else(PoisonError::into_inner).take()
+        if self.inner.facts.never_sent { self.request().take() } else { None }
+    }
+
+    fn request(&self) -> MutexGuard<'_, Option<Request>> {
+        self.inner.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,8 +8,8 @@ use reqwest::Url;
 use reqwest_middleware::ClientWithMiddleware;
 
 use super::error::{RouteError, RouteProblem};
-use super::rewrite::{PathRule, Rewrite};
-use super::route::Deployment;
+use super::rewrite::Rewrite;
+use super::route::{Deployment, PathRule};
 use crate::credentials::{names_credential, strip_url};
 use crate::gate::ScopeKey;
 use crate::policy::AdmissionPolicy;
@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) profile: Profile,
     scope: ScopeKey,
     /// Whether the user named the scope.
-    has_scope: bool,
+    pub(crate) has_scope: bool,
     /// Whether the scope is counted per label of the request, which passes unchanged.
     follows_label: bool,
     /// The client that it is reached with, if not through the primary's own stack.
@@ -63,55 +63,39 @@ impl Deployment {
         primary: &Url,
         plain: impl FnOnce() -> Option<ClientWithMiddleware>,
     ) -> Result<Target, RouteError> {
-        let fault = |problem| RouteError { deployment: self.name.clone(), problem, value: None };
-        if self.name.is_empty() || self.name == super::PRIMARY {
-            return Err(fault(RouteProblem::Name));
-        }
-        let mut base = checked_url(&self.url).ok_or_else(|| fault(RouteProblem::Url))?;
-        self.credential.check().map_err(|_| fault(RouteProblem::Credential))?;
-        if self.credentials > 1 {
-            return Err(fault(RouteProblem::TwoCredentials));
-        }
-        if self.weight == Some(0) {
-            return Err(fault(RouteProblem::Weight));
-        }
-        if !(self.budget_share > 0.0 && self.budget_share <= 1.0) {
-            let value = Some(self.budget_share.to_string());
-            return Err(RouteError { value, ..fault(RouteProblem::BudgetShare) });
-        }
-        let remove_headers = names(&self.remove_headers).ok_or_else(|| fault(RouteProblem::Header))?;
-        let forward_headers = names(&self.forward_headers).ok_or_else(|| fault(RouteProblem::Header))?;
+        let mut base = self.check_settings()?;
+        let fault = |problem| RouteError::new(&self.name, problem);
+        let header_names = |names: &[String]| {
+            let names = names.iter().map(HeaderName::try_from);
+            names.collect::<Result<Vec<_>, _>>().map_err(|_| fault(RouteProblem::Header))
+        };
+        let (remove_headers, forward_headers) =
+            (header_names(&self.remove_headers)?, header_names(&self.forward_headers)?);
+        let crosses_origin = base.origin() != primary.origin();
+        let has_client = self.client.is_some();
+        let client = match &self.client {
+            None if crosses_origin => Some(plain().ok_or_else(|| fault(RouteProblem::Client))?),
+            client => client.clone(),
+        };
         let mut set_query: Vec<(String, String)> = base.query_pairs().into_owned().collect();
         set_query.extend_from_slice(&self.query);
         base.set_query(None);
-        let path =
-            self.path.clone().unwrap_or(if base.path() == "/" { PathRule::Keep } else { PathRule::Replace });
+        let usual_path = if base.path() == "/" { PathRule::Keep } else { PathRule::Replace };
+        let path = self.path.clone().unwrap_or(usual_path);
         let has_label = self.label.is_some() || self.model.is_some();
-        let follows_label = !has_label && path == PathRule::Keep && self.scope.is_none();
         let scope = self.scope.clone().unwrap_or_else(|| self.usual_scope(&base, &set_query));
         let profile = self.profile.clone();
         let profile =
             profile.unwrap_or_else(|| Profile::for_host(base.host_str().unwrap_or_default()).clone());
-        let crosses_origin = base.origin() != primary.origin();
-        let has_client = self.client.is_some();
-        let client = match self.client {
-            None if crosses_origin => Some(plain().ok_or(RouteError {
-                deployment: self.name.clone(),
-                problem: RouteProblem::Client,
-                value: None,
-            })?),
-            client => client,
-        };
-        let Self { remove_query, forward_query, credential, model, map_body, .. } = self;
         Ok(Target {
-            name: self.name.into(),
+            name: self.name.as_str().into(),
             weight: self.weight.unwrap_or(1),
             budget_share: self.budget_share,
-            policy: self.policy,
+            policy: self.policy.clone(),
             profile,
             scope,
             has_scope: self.scope.is_some(),
-            follows_label,
+            follows_label: !has_label && path == PathRule::Keep && self.scope.is_none(),
             client,
             any_arrived: AtomicBool::new(false),
             has_client,
@@ -119,16 +103,35 @@ impl Deployment {
                 base,
                 path,
                 set_query,
-                remove_query,
                 remove_headers,
                 crosses_origin,
                 forward_headers,
-                forward_query,
-                credential,
-                model,
-                map_body,
+                deployment: self,
             },
         })
+    }
+
+    /// Checks what can be checked without the others. Returns its URL.
+    fn check_settings(&self) -> Result<Url, RouteError> {
+        let fault = |problem| Err(RouteError::new(&self.name, problem));
+        if self.name.is_empty() || self.name == super::PRIMARY {
+            return fault(RouteProblem::Name);
+        }
+        let Some(base) = checked_url(&self.url) else { return fault(RouteProblem::Url) };
+        if self.credential.check().is_err() {
+            return fault(RouteProblem::Credential);
+        }
+        if self.credentials > 1 {
+            return fault(RouteProblem::TwoCredentials);
+        }
+        if self.weight == Some(0) {
+            return fault(RouteProblem::Weight);
+        }
+        if !(self.budget_share > 0.0 && self.budget_share <= 1.0) {
+            let error = RouteError::new(&self.name, RouteProblem::BudgetShare);
+            return Err(error.value(self.budget_share.to_string()));
+        }
+        Ok(base)
     }
 
     /// Endpoint, credential and deployment or model.
@@ -148,10 +151,6 @@ impl Deployment {
             None => scope,
         }
     }
-}
-
-fn names(names: &[String]) -> Option<Vec<HeaderName>> {
-    names.iter().map(|name| HeaderName::try_from(name).ok()).collect()
 }
 
 /// A URL that requests can go to. Its user information would be a credential in the wrong place.

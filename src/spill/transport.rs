@@ -9,13 +9,13 @@ use crate::ownership::Guard;
 /// As many redirects as reqwest follows by default.
 const MOST_REDIRECTS: usize = 10;
 
-/// A connection that takes longer is none; then the next deployment is asked.
+/// A connection that takes longer has failed; then the next deployment is asked.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client that knows nothing of the primary: no default headers, no cookies, no layers, no retries.
 ///
 /// It follows redirects within an origin only. reqwest takes `Authorization` and `Cookie` off when a redirect leads
-/// elsewhere, but no `api-key`; and `Referer` would tell the query.
+/// elsewhere, but no `api-key`; and `Referer` would reveal the query.
 pub(super) fn plain() -> reqwest::Result<ClientWithMiddleware> {
     let within_origin = Policy::custom(|attempt| {
         let first = attempt.previous().first().map(reqwest::Url::origin);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use reqwest_admission::decision::{Call, Decision, Outcome, decide};
-use reqwest_admission::jitter::{Draw, exponential, full_jitter};
+use reqwest_admission::jitter::Draw;
 use reqwest_admission::observe::DecisionEvent;
 use reqwest_admission::policy::RetryBudgetPolicy;
 use reqwest_admission::{Admission, AdmissionPolicy, CallReport, Reading, Reason, SpillOver};
@@ -99,9 +99,6 @@ fn backoff_is_finite_for_any_attempt(record: &Incident) {
     let now = std::time::Instant::now();
     for attempt in (0..200).chain([1 << 16, i32::MAX.unsigned_abs(), u32::MAX - 1, u32::MAX]) {
         for draw in [0.0, 0.5, 1.0].map(Draw::new) {
-            assert!(exponential(backoff.base, backoff.cap, attempt) <= backoff.cap);
-            assert!(full_jitter(backoff.base, backoff.cap, attempt, draw) <= backoff.cap);
-            assert_eq!(exponential(Duration::MAX, Duration::MAX, attempt), Duration::MAX);
             let call = Call::new(now + Duration::from_secs(3600)).attempts(attempt);
             match decide(&policy, Outcome::Response(&reading), &call, now, draw) {
                 Decision::Wait { until, wait, .. } => {

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::BuildError;
-use crate::budget::RetryBudget;
 use crate::clock::{self, Chance};
 use crate::gate::Gate;
-use crate::middleware::{Admission, ScopeFn, Shared};
+use crate::middleware::Admission;
+use crate::middleware::quota;
+use crate::middleware::retry_budget::RetryBudget;
+use crate::middleware::shared::{ScopeFn, Shared};
 use crate::observe::Observer;
 use crate::ownership::Guard;
 use crate::policy::AdmissionPolicy;
 use crate::reading::Profile;
 use crate::scope::RecentScopes;
-use crate::spill::{Deployment, FailOver, RouteSettings, Router, Routes};
+use crate::spill::{Circuits, Deployment, FailOver, RouteSettings, Router, Routes};
 
 /// A setting that may be set once. Setting it again is remembered, and an error when the builder builds.
 pub(crate) struct Once<T> {
@@ -195,6 +197,7 @@ impl Settings {
             native_spill_overs: AtomicU64::new(0),
             #[cfg(feature = "estimate")]
             estimator: self.estimator.value,
+            quotas: Circuits::new(quota::LONGEST),
             chance: self.draws.value.or(self.seed.value).unwrap_or_default(),
             observer: self.observer.value,
             calls: AtomicU64::new(0),

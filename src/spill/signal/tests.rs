@@ -22,7 +22,7 @@ fn neither_text_shows_headers_or_body() {
         expected: None,
         possibly_processed: false,
         legs: Vec::new(),
-        copy: None,
+        never_sent: true,
         settings: None,
     };
     let spill = SpillOver::new(facts, None);
@@ -57,7 +57,7 @@ fn a_bare_signal_is_found_however_it_is_wrapped() {
         expected: None,
         possibly_processed: false,
         legs: Vec::new(),
-        copy: None,
+        never_sent: true,
         settings: None,
     };
     let signal = SpillOver::new(facts, None);

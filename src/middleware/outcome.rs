@@ -1,6 +1,6 @@
 //! What came of one attempt.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use reqwest::Response;
@@ -12,16 +12,9 @@ use crate::gate::{Permit, Place};
 use crate::jitter::Draw;
 use crate::reading::Reading;
 
-/// How an attempt ended.
-pub(super) enum AttemptOutcome {
-    Success(Response),
-    /// Anything that has to be decided about.
-    Other(Sent),
-}
-
 /// What came of one attempt, if not a success.
-pub(super) enum Sent {
-    /// A response that may be a refusal, not looked at yet.
+pub(super) enum AttemptOutcome {
+    /// A response that may be a refusal and has not been read.
     Unread(Response),
     /// A response that may be a refusal.
     Read(Box<(Peeked, Reading)>),
@@ -32,12 +25,12 @@ pub(super) enum Sent {
 
 /// An attempt that is to be decided about.
 pub(super) struct Tried {
-    pub(super) sent: Sent,
+    pub(super) outcome: AttemptOutcome,
     /// When it came back.
     pub(super) at: Instant,
-    /// The chance that the decision about it takes, however often it is looked at.
+    /// The random draw of the decision about it, however often it is decided.
     pub(super) draw: Draw,
-    /// Until the gate is told of the outcome, or the response's body ends.
+    /// Until the gate learns of the outcome, or the response's body ends.
     pub(super) permit: Option<Permit>,
     /// The right to return to the front of the queue.
     pub(super) place: Option<Place>,
@@ -54,7 +47,13 @@ pub(super) struct Earlier {
 /// The number of an attempt, and the target that it was sent to, if not to the primary.
 pub(super) type Position = (u32, Option<usize>);
 
-impl Sent {
+/// A wait that has been announced, until it is over.
+pub(super) struct Waiting {
+    pub(super) since: Instant,
+    pub(super) planned: Duration,
+}
+
+impl AttemptOutcome {
     /// Whether the deployment said no, or nothing was sent to it: a call of any method may then go elsewhere.
     pub(super) const fn is_refusal(&self) -> bool {
         match self {
@@ -67,8 +66,7 @@ impl Sent {
     pub(super) fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Unread(response) => Some(response.status()),
-            Self::Read(read) => Some(read.1.status()),
-            Self::Failed(_) | Self::CutOff => None,
+            _ => self.reading().map(Reading::status),
         }
     }
 
@@ -83,17 +81,12 @@ impl Sent {
     /// Whether the server may or may not have processed the request.
     pub(super) fn is_unclear(&self) -> bool {
         match self {
-            Self::Unread(_) => false,
             Self::Read(read) => read.1.is_failure(),
-            Self::Failed(failed) => failed.failure == Failure::Unknown,
-            Self::CutOff => true,
+            _ => self.failure() == Some(Failure::Unknown),
         }
     }
 
     pub(super) fn reading(&self) -> Option<&Reading> {
-        match self {
-            Self::Read(read) => Some(&read.1),
-            Self::Unread(_) | Self::Failed(_) | Self::CutOff => None,
-        }
+        if let Self::Read(read) = self { Some(&read.1) } else { None }
     }
 }
