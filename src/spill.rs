@@ -86,6 +86,7 @@ mod router;
 mod routes;
 mod signal;
 mod target;
+mod ticket;
 mod transport;
 mod written;
 

@@ -9,10 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use jiff::Timestamp;
 use reqwest::{Request, Url};
 use reqwest_middleware::{ClientWithMiddleware, RequestBuilder};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
 use super::SpillOver;
 use super::credential::{Credential, InvalidCredential};
+use super::ticket::{TicketBody, VERSION, first_version, known_version, method};
 use crate::credentials::{identifies_caller, keep_query, strip_url};
 use crate::request::CallSettings;
 
@@ -79,46 +80,6 @@ pub struct Deferred {
     possibly_processed: bool,
     #[serde(default, skip_serializing_if = "CallSettings::is_empty")]
     settings: CallSettings,
-}
-
-/// The version of the tickets that this release writes, and the newest that it reads.
-const VERSION: u32 = 1;
-
-/// That of tickets which name none.
-const fn first_version() -> u32 {
-    1
-}
-
-fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let version = u32::deserialize(deserializer)?;
-    if (first_version()..=VERSION).contains(&version) {
-        return Ok(version);
-    }
-    Err(de::Error::custom(format_args!(
-        "the ticket has format version {version}, this release of reqwest-admission reads 1 to {VERSION}: update the worker"
-    )))
-}
-
-/// A body, as text if it is text.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TicketBody {
-    Text(String),
-    Base64(String),
-}
-
-mod method {
-    use http::Method;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(method: &Method, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(method.as_str())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Method, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(|_| de::Error::custom("no HTTP method"))
-    }
 }
 
 impl SpillOver {
@@ -282,15 +243,6 @@ impl Deferred {
     #[must_use]
     pub const fn possibly_processed(&self) -> bool {
         self.possibly_processed
-    }
-}
-
-impl TicketBody {
-    fn new(bytes: &[u8]) -> Option<Self> {
-        Some(match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(text.to_owned()),
-            Err(_) => Self::Base64(BASE64_STANDARD.encode(bytes)),
-        })
     }
 }
 
