@@ -70,6 +70,7 @@ mod memory;
 mod permit;
 mod queue;
 mod refusal;
+mod report;
 mod scope;
 mod snapshot;
 mod state;

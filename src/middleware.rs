@@ -30,6 +30,7 @@ mod leg_time;
 mod legs;
 mod read;
 mod replay;
+mod report;
 mod routing;
 mod sent;
 
