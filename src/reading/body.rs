@@ -150,7 +150,11 @@ impl Path {
 
 /// What surrounds a member.
 #[derive(Debug, Clone, Copy, Default)]
-struct Around {
+struct Around<'k> {
+    /// The words of the name that it is below.
+    name: &'k str,
+    /// Whether it is below a name of something that is sold: when a subscription is renewed is no reset.
+    sold: bool,
     /// Whether it is below a name that names a limit.
     limits: bool,
     /// Whether something is left of the limit that it is about.
@@ -158,7 +162,7 @@ struct Around {
     depth: u8,
 }
 
-impl Around {
+impl Around<'_> {
     fn below(self) -> Self {
         Self { depth: self.depth.saturating_add(1), ..self }
     }
@@ -224,7 +228,7 @@ impl Walk<'_> {
     }
 
     /// Reads a value below a key.
-    fn child(&mut self, value: &Json<'_>, path: &Path, around: Around) {
+    fn child(&mut self, value: &Json<'_>, path: &Path, around: Around<'_>) {
         if around.depth >= MAX_DEPTH {
             return;
         }
@@ -258,7 +262,7 @@ impl Walk<'_> {
         }
     }
 
-    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, around: Around) {
+    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, around: Around<'_>) {
         let spaced = words::spaced(key);
         let words: ArrayVec<&str, 16> = spaced.split('-').take(16).collect();
         let path = parent.key(key);
@@ -271,7 +275,8 @@ impl Walk<'_> {
             (["violated", "policies"], _) => self.violated_policies(value),
             (_, Json::Object(_) | Json::Array(_)) => {
                 let limits = words.last().is_some_and(|last| matches!(*last, "limit" | "limits"));
-                self.child(value, &path, Around { limits, ..around.below() });
+                let sold = around.sold || words::names_sale(&words);
+                self.child(value, &path, Around { name: &spaced, sold, limits, ..around.below() });
             }
             (words, Json::String(text)) => {
                 if words::holds_code(words) {

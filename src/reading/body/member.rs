@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
@@ -102,9 +103,24 @@ fn says_wait(words: &[&str], timed: bool) -> bool {
     })
 }
 
+/// Words that go on with the name above: `{"retry": {"after": 5}}`.
+const GOES_ON: &str = "after in at until time timestamp date delay unix epoch utc ms millis milliseconds seconds secs sec s minutes \
+    mins hours";
+
+/// What a member states by its name and, if that only goes on with the one above, by both.
+fn meaning_below(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, HintKind)> {
+    meaning(words, around).or_else(|| {
+        if !words.iter().all(|word| among(word, GOES_ON)) {
+            return None;
+        }
+        let whole: ArrayVec<&str, 32> = around.name.split('-').chain(words.iter().copied()).take(32).collect();
+        meaning(&whole, around)
+    })
+}
+
 /// What a member states by the words of its name: how, in which unit, and whether it is a reset.
-fn meaning(words: &[&str], around: Around) -> Option<(Rank, TimeUnit, HintKind)> {
-    if is_of_something_else(words) {
+fn meaning(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, HintKind)> {
+    if around.sold || is_of_something_else(words) {
         return None;
     }
     let (unit, timed) = unit_of(words)?;
@@ -148,7 +164,7 @@ impl Walk<'_> {
         words: &[&str],
         value: &Json<'_>,
         path: &Path,
-        around: Around,
+        around: Around<'_>,
     ) -> bool {
         if around.limits && words == ["remaining"] {
             if left(value).is_some_and(Count::is_zero_or_less) {
@@ -158,9 +174,11 @@ impl Walk<'_> {
         }
         let named =
             self.rules.wait_member(&path.text).map(|unit| (Rank::Profile, unit, HintKind::RetryAfter));
-        let Some((rank, unit, kind)) = named.or_else(|| meaning(words, around)) else { return false };
+        let Some((rank, unit, kind)) = named.or_else(|| meaning_below(words, around)) else { return false };
         let is_delay = any(words, "in after for delay duration wait backoff cooldown");
-        let Some(advice) = self.advice(value, unit, is_delay) else { return true };
+        let Some(advice) = self.advice(value, unit, is_delay) else {
+            return kind == HintKind::RetryAfter || !matches!(value, Json::Object(_));
+        };
         // A reset beyond every bound is a mistake, a wait that long is none.
         if kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT {
             self.offer(rank, kind, advice, path);

@@ -61,6 +61,10 @@ fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
             Behind::Preposition
         }
         "unlock" | "unlocks" => Behind::Preposition,
+        // Home Connect: `blocked during the remaining period of 564 seconds`.
+        "period" if before == "remaining" && said.contains(&"blocked") => Behind::Anything,
+        // A penalty, and no call that took too long.
+        "out" if before == "timed" && said.contains(&"been") => Behind::ForOrUntil,
         "available" if is_awaited(said) => Behind::NotFor,
         "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
         "limited" | "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => {
@@ -105,7 +109,7 @@ fn is_of_something_else(word: &str) -> bool {
 
 /// The words that may stand between a word of waiting and the time.
 const FILLERS: &str = "\
-    about again allowed another approximately approx around at be call calls it is least minimum please request \
+    about again allowed another approximately approx around at be call calls it is least of minimum please request \
     requests roughly than the this time timestamp waiting will your delay seconds secs sec s";
 
 /// The most such words.

@@ -67,6 +67,12 @@ pub(super) fn among(word: &str, list: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
 
+/// Whether a member of that name is about what is sold.
+pub(super) fn names_sale(words: &[&str]) -> bool {
+    const SOLD: &str = "subscription subscriptions plan membership license trial billing invoice password certificate";
+    words.iter().any(|word| among(word, SOLD))
+}
+
 /// Whether a member of that name holds a code, at its best.
 pub(super) fn holds_code(words: &[&str]) -> bool {
     words.last().is_some_and(|last| among(last, "code type tag reason err name status error errors summary"))
@@ -95,7 +101,9 @@ impl Walk<'_> {
             self.found.units = self.found.units.with(unit);
         }
         // A sentence in the place of a code is not one.
-        self.found.rate_limited |= !text.trim().contains(' ') && is_rate_code(&code);
+        let is_code = !text.trim().contains(' ');
+        self.found.rate_limited |= is_code && is_rate_code(&code);
+        self.found.long_quota |= is_code && is_long_quota(&code);
     }
 
     pub(super) fn message(&mut self, text: &str, path: &Path) {
@@ -162,21 +170,20 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a message says that what a plan has is used up, and to buy more: `You have used up your monthly quota, please
-/// upgrade`. One that names a window of at most an hour means a rate.
+/// Whether a message says that an allowance of a day or longer is used up: `You have reached your monthly limit`, `You have used
+/// all of your daily calls, please upgrade`. One that names a window of at most an hour means a rate.
 fn is_used_up(lower: &str) -> bool {
+    const USED: [&str; 6] = ["upgrade", "exceeded", "reached", "used up", "used all", "exhausted"];
+    const LONG: [&str; 9] =
+        ["monthly", "per month", "/month", "weekly", "per week", "daily", "per day", "/day", "24 hour"];
+    const SHORT: [&str; 10] =
+        ["second", "minute", "/min", "per min", "hourly", "per hour", "/hour", "rpm", "tpm", "/s "];
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    says(&["upgrade"])
-        && says(&[
-            "used up",
-            "exhausted",
-            "used all",
-            "monthly",
-            "per month",
-            "/month",
-            "daily",
-            "per day",
-            "/day",
-        ])
-        && !says(&["second", "minute", "/min", "per min", "hour", "rpm", "tpm", "/s "])
+    says(&USED) && says(&LONG) && !says(&SHORT)
+}
+
+/// Whether a code in normal form names an allowance of a day or longer: `daily_quota_exceeded`.
+fn is_long_quota(code: &str) -> bool {
+    let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    says(&["daily", "weekly", "monthly", "perday", "permonth"]) && says(&["quota", "limit", "allowance"])
 }
