@@ -192,7 +192,10 @@ fn a_name_may_be_spread_over_two_members_and_a_wait_of_something_sold_is_none() 
         (r#"{"password":{"reset":{"at":"2026-03-01T12:05:00Z"}}}"#, None),
         (r#"{"subscription":{"renews_at":"2026-03-05T00:00:00Z"}}"#, None),
         (r#"{"user":{"plan":{"limits":{"renews_at":"2026-03-05T00:00:00Z"}}}}"#, None),
-        (r#"{"trial":{"reset_at":"2026-03-05T00:00:00Z"},"limit":{"reset_at":"2026-03-01T12:05:00Z"}}"#, Some(300_000)),
+        (
+            r#"{"trial":{"reset_at":"2026-03-05T00:00:00Z"},"limit":{"reset_at":"2026-03-01T12:05:00Z"}}"#,
+            Some(300_000),
+        ),
     ]);
 }
 

@@ -113,7 +113,8 @@ fn meaning_below(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, 
         if !words.iter().all(|word| among(word, GOES_ON)) {
             return None;
         }
-        let whole: ArrayVec<&str, 32> = around.name.split('-').chain(words.iter().copied()).take(32).collect();
+        let whole: ArrayVec<&str, 32> =
+            around.name.split('-').chain(words.iter().copied()).take(32).collect();
         meaning(&whole, around)
     })
 }

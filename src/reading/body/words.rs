@@ -69,7 +69,8 @@ pub(super) fn among(word: &str, list: &str) -> bool {
 
 /// Whether a member of that name is about what is sold.
 pub(super) fn names_sale(words: &[&str]) -> bool {
-    const SOLD: &str = "subscription subscriptions plan membership license trial billing invoice password certificate";
+    const SOLD: &str =
+        "subscription subscriptions plan membership license trial billing invoice password certificate";
     words.iter().any(|word| among(word, SOLD))
 }
 

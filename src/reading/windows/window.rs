@@ -57,7 +57,7 @@ impl<'h> Window<'h> {
 
     /// Takes in a part; of several counts the least counts, of several resets under one rank the later.
     pub(super) fn note(&mut self, part: ReadPart, name: &'h HeaderName, clock: &Clock<'_>) {
-        let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.least(new)));
+        let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.min(new)));
         match part {
             ReadPart::Nothing => {}
             ReadPart::Limit(limit, window) => {
