@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
 use super::hint::{Hint, HintKind, HintSource};
-use super::marks::{Marks, may_be_mark};
+use super::marks::Marks;
 use super::names::may_be_limit;
 use super::profile::{Profile, Rules, is_rate_code, normal_code};
 use super::structured::{self, Policies};
@@ -24,9 +24,9 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     let clock = Clock::new(headers, reading.received_at, rules.utc_offset);
     let mut fields = Fields::default();
     for (name, value) in headers {
-        if may_be_limit(name) {
+        if may_be_limit(name.as_str()) {
             fields.note(name, value, &clock);
-        } else if may_be_mark(name.as_str().as_bytes()) {
+        } else {
             fields.marks.note(name.as_str(), value);
         }
     }

@@ -68,7 +68,7 @@ pub fn why(
         let outcome = if waits::is_wait(name.as_str(), rules) {
             let explicit = waits::explicit(&alone, &clock, rules);
             explicit.map_or(NotedAs::NotUnderstood, |explicit| as_wait(&source, explicit.advice.wait))
-        } else if may_be_limit(name) {
+        } else if may_be_limit(name.as_str()) {
             match of_window(&alone, value, rules, &clock) {
                 Some(Some(wait)) => as_wait(&source, wait),
                 Some(None) => NotedAs::Read,

@@ -31,7 +31,7 @@ impl<'h> Windows<'h> {
         let at = match self.0.iter().position(|window| window.key == key && window.place == place) {
             Some(at) => at,
             None => {
-                self.0.try_push(Window::new(key, place, unit)).ok()?;
+                self.0.try_push(Window { key, place, unit, ..Window::default() }).ok()?;
                 self.0.len().checked_sub(1)?
             }
         };

@@ -291,7 +291,7 @@ impl Walk<'_> {
             }
         }
         let mut windows = Windows::default();
-        for (name, value) in headers.iter().filter(|(name, _)| may_be_limit(name)) {
+        for (name, value) in headers.iter().filter(|(name, _)| may_be_limit(name.as_str())) {
             windows.note(name, value, self.clock);
         }
         windows.pair(self.clock);

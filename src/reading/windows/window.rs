@@ -11,7 +11,7 @@ use super::field::ReadPart;
 use crate::units::QuotaUnit;
 
 /// One window, or bucket: the fields that belong together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::reading) struct Window<'h> {
     pub(in crate::reading) key: u64,
     /// Its place in fields that state several, from 1 on; 0 for fields that state one.
@@ -35,26 +35,6 @@ pub(in crate::reading) struct Window<'h> {
 }
 
 impl<'h> Window<'h> {
-    /// A window of which nothing is known yet.
-    pub(super) const fn new(key: u64, place: u8, unit: QuotaUnit) -> Self {
-        Self {
-            key,
-            place,
-            unit,
-            window: None,
-            longest: None,
-            limit: None,
-            remaining: None,
-            reset: None,
-            window_source: None,
-            rejected: None,
-            utilized: false,
-            unit_named: false,
-            family: false,
-            healthy: false,
-        }
-    }
-
     /// Takes in a part; of several counts the least counts, of several resets under one rank the later.
     pub(super) fn note(&mut self, part: ReadPart, name: &'h HeaderName, clock: &Clock<'_>) {
         let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.min(new)));
