@@ -101,6 +101,12 @@ impl FromIterator<QuotaUnit> for QuotaUnits {
     }
 }
 
+impl Extend<QuotaUnit> for QuotaUnits {
+    fn extend<T: IntoIterator<Item = QuotaUnit>>(&mut self, units: T) {
+        *self = units.into_iter().fold(*self, Self::with);
+    }
+}
+
 impl Serialize for QuotaUnits {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())

@@ -39,7 +39,7 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     let accepted = reading.status.as_u16() < 400;
     reading.exhausted = fields.windows.state_limits(accepted, rules, &clock, &mut reading.limits);
     if profile.inspects_body_of(reading.status) {
-        let body = body.map(|body| Body::read(rules, body, &clock)).unwrap_or_default();
+        let body = body.map(|body| Body::read(rules, body, &clock, false)).unwrap_or_default();
         let refusal =
             Refusal { rules, status: reading.status, headers, fields: &fields, clock: &clock, body };
         refusal.judge(reading);
@@ -120,7 +120,7 @@ impl Refusal<'_> {
                 Some(Terminal::ServerDirective) => QuotaUnits::EMPTY,
                 Some(Terminal::RequestTooLarge) | None => self.named_units(),
             };
-            reading.exhausted = union(reading.exhausted, named);
+            reading.exhausted.extend(named.iter());
         }
         if reading.terminal.is_none() && hint.is_none() {
             reading.backoff_floor = self.rules.backoff_floor();
@@ -202,7 +202,8 @@ impl Refusal<'_> {
             }
         }
         if units.is_empty() {
-            units = union(self.body.units, self.fields.windows.units_of(&self.body.violated, self.rules));
+            units = self.body.units;
+            units.extend(self.fields.windows.units_of(&self.body.violated, self.rules).iter());
         }
         let counted = self.fields.windows.spent(self.rules);
         if units.is_empty() && counted.is_empty() { self.body.prose_units } else { units }
@@ -285,10 +286,6 @@ fn agree(one: Duration, other: Duration) -> bool {
 
 fn hint(advice: Advice, kind: HintKind, source: HintSource) -> Hint {
     Hint { wait: advice.wait, at: advice.at, kind, source }
-}
-
-fn union(one: QuotaUnits, other: QuotaUnits) -> QuotaUnits {
-    other.iter().fold(one, QuotaUnits::with)
 }
 
 fn contains_ignore_case(value: &[u8], part: &str) -> bool {

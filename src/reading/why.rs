@@ -83,7 +83,7 @@ pub fn why(
         noted.push(Noted { source, outcome });
     }
     if profile.inspects_body(status, headers) {
-        for advice in body.map(|body| Body::heard(rules, body, &clock)).unwrap_or_default() {
+        for advice in body.and_then(|body| Body::read(rules, body, &clock, true).heard).unwrap_or_default() {
             let source = HintSource::Body(advice.path.into());
             let outcome = as_wait(&source, advice.advice.wait);
             noted.push(Noted { source, outcome });

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::super::value::{Count, count};
+
 /// A value whose inner values are still text.
 pub(super) enum Json<'a> {
     /// In the order of the keys; of two members of one name the last.
@@ -27,5 +29,17 @@ impl<'a> Json<'a> {
             }
             _ => serde_json::from_str::<&RawValue>(text).ok().map(|_| Self::Other),
         }
+    }
+    /// The text of a string or a number.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Number(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn count(&self) -> Option<Count> {
+        count(self.text()?.as_bytes())
     }
 }

@@ -1,5 +1,6 @@
 //! The members of a body that state a wait, by the words of their names.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -7,15 +8,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
 use super::super::names::may_be_limit;
-use super::super::value::{
-    Advice, Count, Stated, TimeUnit, count, json_number, number, scan_prose, timespan,
-};
+use super::super::value::{Advice, Count, Stated, TimeUnit, json_number, number, scan_prose, timespan};
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
 use super::words::among;
-use super::{Around, BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
-use crate::units::{QuotaUnit, QuotaUnits};
+use super::{Around, BodyAdvice, MAX_ELEMENTS, Path, Walk};
+use crate::units::QuotaUnit;
+
+/// What a GraphQL query costs, and what there is for it: <https://shopify.dev/docs/api/usage/limits>.
+pub(super) const COSTS: [&str; 4] =
+    ["requested-query-cost", "currently-available", "restore-rate", "maximum-available"];
 
 /// How a body states a wait, the most trustworthy way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,15 +152,6 @@ fn meaning(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, HintKi
     says_wait(words, timed).then_some((rank, unit, HintKind::RetryAfter))
 }
 
-/// What is left of a limit.
-pub(super) fn left(value: &Json<'_>) -> Option<Count> {
-    match value {
-        Json::Number(text) => count(text.as_bytes()),
-        Json::String(text) => count(text.as_bytes()),
-        _ => None,
-    }
-}
-
 impl Walk<'_> {
     /// Takes in a member that states a wait in itself, or what remains of a limit; whether it was one.
     pub(super) fn wait_member(
@@ -168,9 +162,8 @@ impl Walk<'_> {
         around: Around<'_>,
     ) -> bool {
         if around.limits && words == ["remaining"] {
-            if left(value).is_some_and(Count::is_zero_or_less) {
-                self.found.units = self.found.units.with(QuotaUnit::Requests);
-            }
+            let spent = value.count().is_some_and(Count::is_zero_or_less);
+            self.found.units.extend(spent.then_some(QuotaUnit::Requests));
             return true;
         }
         let named =
@@ -188,34 +181,21 @@ impl Walk<'_> {
     }
 
     /// Takes in a member that states costs; whether it was one.
-    pub(super) fn cost_member(&mut self, words: &[&str], value: &Json<'_>) -> bool {
-        let place = match words {
-            ["requested", "query", "cost"] => &mut self.cost.requested,
-            ["maximum", "available"] => &mut self.cost.most,
-            ["currently", "available"] => &mut self.cost.available,
-            ["restore", "rate"] => &mut self.cost.restored,
-            _ => return false,
-        };
-        if let Json::Number(text) = value {
-            *place = json_number(text);
+    pub(super) fn cost_member(&mut self, words: &str, value: &Json<'_>) -> bool {
+        let Some(place) = COSTS.iter().position(|known| *known == words) else { return false };
+        if let (Json::Number(text), Some(cost)) = (value, self.cost.get_mut(place)) {
+            *cost = json_number(text);
         }
         true
     }
 
     /// The time until there is enough for a query: what is missing, at the rate that it comes back by the second.
     pub(super) fn wait_for_cost(&mut self) {
-        let Cost { requested: Some(requested), available: Some(available), restored: Some(restored), most } =
-            self.cost
-        else {
-            return;
-        };
+        let [Some(requested), Some(available), Some(restored), most] = self.cost else { return };
+        let missing = requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64();
         if most.is_some_and(|most| most < requested) {
             self.found.too_large = true;
-        } else if self.found.refuses
-            && let Ok(wait) = Duration::try_from_secs_f64(
-                requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64(),
-            )
-        {
+        } else if let (true, Ok(wait)) = (self.found.refuses, Duration::try_from_secs_f64(missing)) {
             let path = Path { text: "extensions.cost.throttlestatus".to_owned(), fixed: true };
             self.offer(Rank::RetryAfter, HintKind::RetryAfter, self.clock.advice(Stated::delay(wait)), &path);
         }
@@ -257,22 +237,24 @@ impl Walk<'_> {
     }
 
     pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
-        if let Some(heard) = &mut self.heard {
-            heard.push(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        let new = BodyAdvice { advice, kind, path: path.text.clone(), rank };
+        if let Some(heard) = &mut self.found.heard {
+            heard.push(new.clone());
         }
-        let better = self.found.advice.as_ref().is_none_or(|known| {
-            // Zero milliseconds beside positive seconds are a truncation, as with the headers.
-            let zero_millis = |rank, advice: &Advice| rank == Rank::RetryAfterMillis && advice.wait.is_zero();
-            let truncated = zero_millis(known.rank, &known.advice) && rank == Rank::RetryAfter;
-            let truncates = zero_millis(rank, &advice) && known.rank == Rank::RetryAfter;
-            // GitHub Models repeats its message as `details`.
-            let order =
-                |wait, path: &str| (wait, path.ends_with("message"), std::cmp::Reverse(path.to_owned()));
-            let later = order(advice.wait, &path.text) > order(known.advice.wait, &known.path);
-            !truncates && (truncated || rank < known.rank || rank == known.rank && later)
-        });
-        if better {
-            self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        // Zero milliseconds beside positive seconds are a truncation, as with the headers.
+        let truncates = |one: &BodyAdvice, other: &BodyAdvice| {
+            one.rank == Rank::RetryAfterMillis && one.advice.wait.is_zero() && other.rank == Rank::RetryAfter
+        };
+        // GitHub Models repeats its message as `details`.
+        let order = |of: &BodyAdvice| {
+            let path = of.path.clone();
+            (Reverse(of.rank), of.advice.wait, path.ends_with("message"), Reverse(path))
+        };
+        let better = |known: &BodyAdvice| {
+            !truncates(&new, known) && (truncates(known, &new) || order(&new) > order(known))
+        };
+        if self.found.advice.as_ref().is_none_or(better) {
+            self.found.advice = Some(new);
         }
     }
 
@@ -281,11 +263,8 @@ impl Walk<'_> {
         let Json::Object(members) = value else { return };
         let mut headers = HeaderMap::new();
         for (name, value) in members.iter().take(MAX_ELEMENTS) {
-            let value = match Json::read(value.get()) {
-                Some(Json::String(text)) => HeaderValue::from_str(&text).ok(),
-                Some(Json::Number(text)) => HeaderValue::from_str(text).ok(),
-                _ => None,
-            };
+            let value = Json::read(value.get())
+                .and_then(|value| value.text().and_then(|text| HeaderValue::from_str(text).ok()));
             if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value) {
                 headers.append(name, value);
             }
@@ -296,16 +275,12 @@ impl Walk<'_> {
         }
         windows.pair(self.clock);
         let summary = windows.summary(self.rules, self.clock, &[]);
-        self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
-        if let Some(wait) = waits::explicit(&headers, self.clock, self.rules) {
-            self.offer(
-                Rank::EmbeddedHeader,
-                HintKind::RetryAfter,
-                wait.advice,
-                &path.key(wait.name.as_str()),
-            );
-        } else if let Some((advice, source)) = summary.advice {
-            self.offer(Rank::EmbeddedHeader, HintKind::WindowReset, advice, &path.key(source.as_str()));
+        self.found.units.extend(summary.spent.iter());
+        let explicit = waits::explicit(&headers, self.clock, self.rules);
+        let explicit = explicit.map(|wait| (HintKind::RetryAfter, wait.advice, wait.name));
+        let reset = || summary.advice.map(|(advice, name)| (HintKind::WindowReset, advice, name));
+        if let Some((kind, advice, name)) = explicit.or_else(reset) {
+            self.offer(Rank::EmbeddedHeader, kind, advice, &path.key(name.as_str()));
         }
     }
 }

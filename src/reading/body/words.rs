@@ -98,9 +98,7 @@ impl Walk<'_> {
         let code = normal_code(text.split('/').next().unwrap_or(text));
         self.found.final_code |= self.rules.is_final_code(&code);
         self.found.refuses |= self.rules.refusal_codes_in_success.contains(&code);
-        if let Some(unit) = self.rules.unit_of_code(&code) {
-            self.found.units = self.found.units.with(unit);
-        }
+        self.found.units.extend(self.rules.unit_of_code(&code));
         // A sentence in the place of a code is not one.
         let is_code = !text.trim().contains(' ');
         self.found.rate_limited |= is_code && is_rate_code(&code);
@@ -119,9 +117,7 @@ impl Walk<'_> {
         if let Some(stated) = sentence::stated(&lower, self.clock) {
             self.offer(Rank::Sentence, HintKind::RetryAfter, self.clock.advice(stated), path);
         }
-        if let Some(unit) = self.rules.unit_of_message(&lower) {
-            self.found.prose_units = self.found.prose_units.with(unit);
-        }
+        self.found.prose_units.extend(self.rules.unit_of_message(&lower));
         let says = |phrases: &[String]| phrases.iter().any(|phrase| lower.contains(phrase.as_str()));
         self.found.final_phrase |= says(&self.rules.final_phrases);
         self.passes |= says(&self.rules.passing_phrases);
@@ -133,40 +129,32 @@ impl Walk<'_> {
 
     /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`: the `quotaId` of a
     /// `QuotaFailure`, the `quota_limit` of an `ErrorInfo`.
-    pub(super) fn quota_id(&mut self, value: &Json<'_>) {
-        let Json::String(id) = value else { return };
-        let id = id.to_ascii_lowercase();
-        let unit = if id.contains("perday") {
-            self.found.daily_quota = true;
-            QuotaUnit::Quota
-        } else if id.contains("inputtoken") {
-            QuotaUnit::InputTokens
-        } else if id.contains("outputtoken") {
-            QuotaUnit::OutputTokens
-        } else if id.contains("token") {
-            QuotaUnit::Tokens
-        } else if id.contains("concurrent") {
-            QuotaUnit::Concurrency
-        } else if id.contains("request") {
-            QuotaUnit::Requests
-        } else {
-            return;
-        };
-        self.found.units = self.found.units.with(unit);
+    pub(super) fn quota_id(&mut self, id: &str) {
+        const UNITS: [(&str, QuotaUnit); 6] = [
+            ("perday", QuotaUnit::Quota),
+            ("inputtoken", QuotaUnit::InputTokens),
+            ("outputtoken", QuotaUnit::OutputTokens),
+            ("token", QuotaUnit::Tokens),
+            ("concurrent", QuotaUnit::Concurrency),
+            ("request", QuotaUnit::Requests),
+        ];
+        self.found.daily_quota |= id.contains("perday");
+        let named = UNITS.iter().find(|(part, _)| id.contains(part));
+        self.found.units.extend(named.map(|(_, unit)| *unit));
     }
 
     /// The policies of the draft's problem types; a proxy may have added lines of its own to the `RateLimit` field.
     pub(super) fn violated_policies(&mut self, value: &Json<'_>) {
-        let names = match value {
-            Json::Array(names) => names.iter().filter_map(|name| Json::read(name.get())).collect(),
-            Json::String(name) => vec![Json::String(name.clone())],
-            _ => return,
-        };
-        for name in names {
-            let Json::String(name) = name else { continue };
-            if self.found.violated.try_push(policy_key(name.as_bytes())).is_err() {
-                return;
+        let mut add = |name: &Json<'_>| {
+            if let Json::String(name) = name {
+                let _ = self.found.violated.try_push(policy_key(name.as_bytes()));
             }
+        };
+        match value {
+            Json::Array(names) => {
+                names.iter().filter_map(|name| Json::read(name.get())).for_each(|name| add(&name))
+            }
+            name => add(name),
         }
     }
 }
