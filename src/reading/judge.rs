@@ -1,10 +1,9 @@
 //! One response, one pass over its headers, and the rules by which the parts make a reading.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
 use super::hint::{Hint, HintKind, HintSource};
@@ -58,7 +57,7 @@ struct Fields<'h> {
 }
 
 impl<'h> Fields<'h> {
-    fn note(&mut self, name: &'h http::HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+    fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
         let text = name.as_str();
         if text.ends_with("ratelimit") || text.ends_with("ratelimit-policy") {
             if self.structured < MAX_LINES
@@ -80,13 +79,10 @@ fn window_in_json(value: &[u8]) -> Option<Duration> {
     if value.len() > super::MAX_FIELD || !value.trim_ascii().starts_with(b"{") {
         return None;
     }
-    let members: std::collections::BTreeMap<String, serde_json::Value> =
-        serde_json::from_slice(value).ok()?;
-    let names = |key: &str| {
-        ["period", "window", "interval"].iter().any(|word| key.to_ascii_lowercase().contains(word))
-    };
-    let stated = members.iter().filter(|(key, _)| names(key)).find_map(|(_, value)| value.as_str())?;
-    super::value::iso8601(stated.as_bytes())
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(value).ok()?;
+    let names = |key: &str| ["period", "window", "interval"].iter().any(|word| key.contains(word));
+    let stated = members.iter().filter(|(key, _)| names(&key.to_ascii_lowercase()));
+    super::value::iso8601(stated.filter_map(|(_, value)| value.as_str()).next()?.as_bytes())
 }
 
 /// A response that may be a refusal for want of capacity.
@@ -189,8 +185,7 @@ impl Refusal<'_> {
 
     /// What the response names as exhausted, the counters apart: a header that says so, else codes, else sentences.
     fn named_units(&self) -> QuotaUnits {
-        let mut seen = ArrayVec::<&str, 8>::new();
-        let mut units = QuotaUnits::EMPTY;
+        let (mut seen, mut units) = (ArrayVec::<&str, 8>::new(), QuotaUnits::EMPTY);
         for (header, part, unit) in self.rules.markers() {
             let says = |value: &HeaderValue| contains_ignore_case(value.as_bytes(), part);
             // The first match of a header counts.
@@ -211,24 +206,22 @@ impl Refusal<'_> {
 
     /// Explicit waits first; then the body's, unless spent windows say when they reset.
     fn hint(&self, summary: &Summary<'_>, explicit: Option<&Explicit<'_>>) -> Option<Hint> {
-        let reset = summary
-            .advice
-            .map(|(advice, source)| hint(advice, HintKind::WindowReset, HintSource::Header(source.clone())));
+        let reset = summary.advice.map(|(advice, name)| from_header(advice, HintKind::WindowReset, name));
         if let Some(explicit) = explicit {
             let advice = self.in_milliseconds(explicit, summary).unwrap_or(explicit.advice);
             // Whole seconds may have been rounded down; an epoch to the fraction was not, and the `Date` that it is measured
             // against is at most a second behind.
             let rounded = explicit.bare.is_some() && summary.any_spent && summary.exact;
-            if let Some(exact) = reset.as_ref().filter(|reset| rounded && agree(reset.wait, advice.wait))
-                && exact.wait > advice.wait
-            {
-                return reset;
-            }
-            return Some(hint(advice, HintKind::RetryAfter, HintSource::Header(explicit.name.clone())));
+            let agrees = |exact: &Hint| exact.wait.abs_diff(advice.wait) < Duration::from_secs(2);
+            return match reset {
+                Some(exact) if rounded && agrees(&exact) && exact.wait > advice.wait => Some(exact),
+                _ => Some(from_header(advice, HintKind::RetryAfter, explicit.name)),
+            };
         }
         let body = self.body.advice.as_ref().map(|body| {
             let advice = self.legacy_milliseconds(body.advice, summary).unwrap_or(body.advice);
-            hint(advice, body.kind, HintSource::Body(Cow::Owned(body.path.clone())))
+            let source = HintSource::Body(body.path.clone().into());
+            Hint { wait: advice.wait, at: advice.at, kind: body.kind, source }
         });
         match (body, reset) {
             // A reset is the time to a full window, an explicit delay the time to the next place in it.
@@ -279,13 +272,8 @@ const fn is_round(seconds: u64) -> bool {
     hours || matches!(seconds, 60 | 120 | 180 | 300 | 600 | 900 | 1_200 | 1_800 | 2_700)
 }
 
-/// Whether two waits are the same but for rounding.
-fn agree(one: Duration, other: Duration) -> bool {
-    one.abs_diff(other) < Duration::from_secs(2)
-}
-
-fn hint(advice: Advice, kind: HintKind, source: HintSource) -> Hint {
-    Hint { wait: advice.wait, at: advice.at, kind, source }
+fn from_header(advice: Advice, kind: HintKind, name: &HeaderName) -> Hint {
+    Hint { wait: advice.wait, at: advice.at, kind, source: HintSource::Header(name.clone()) }
 }
 
 fn contains_ignore_case(value: &[u8], part: &str) -> bool {

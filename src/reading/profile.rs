@@ -53,7 +53,7 @@ static TABLE: LazyLock<Vec<Profile>> = LazyLock::new(|| {
 });
 
 static STANDARD: LazyLock<Profile> =
-    LazyLock::new(|| TABLE.first().cloned().unwrap_or_else(|| Profile::from(Rules::default())));
+    LazyLock::new(|| TABLE.first().cloned().unwrap_or_else(|| Rules::default().into()));
 
 impl Profile {
     /// The profile for servers of which nothing is known.

@@ -51,12 +51,9 @@ pub fn why(
     let reading = Reading::with_profile(profile, status, headers, body, received_at);
     let rules = profile.rules();
     let clock = Clock::new(headers, received_at, rules.utc_offset);
-    let decides = reading.hint().map(|hint| (hint.source(), hint.wait()));
-    let as_wait = |source: &HintSource, wait| match decides {
-        Some((known, waited))
-            if known == source && (waited == wait || matches!(source, HintSource::Header(_))) =>
-        {
-            NotedAs::Decides(waited)
+    let as_wait = |source: &HintSource, wait| match reading.hint() {
+        Some(hint) if hint.source() == source && (hint.wait() == wait || is_header(source)) => {
+            NotedAs::Decides(hint.wait())
         }
         _ => NotedAs::Outranked(wait),
     };
@@ -83,13 +80,18 @@ pub fn why(
         noted.push(Noted { source, outcome });
     }
     if profile.inspects_body(status, headers) {
-        for advice in body.and_then(|body| Body::read(rules, body, &clock, true).heard).unwrap_or_default() {
-            let source = HintSource::Body(advice.path.into());
-            let outcome = as_wait(&source, advice.advice.wait);
-            noted.push(Noted { source, outcome });
-        }
+        let heard = body.and_then(|body| Body::read(rules, body, &clock, true).heard);
+        noted.extend(heard.unwrap_or_default().into_iter().map(|heard| {
+            let source = HintSource::Body(heard.path.into());
+            let outcome = as_wait(&source, heard.advice.wait);
+            Noted { source, outcome }
+        }));
     }
     noted
+}
+
+const fn is_header(source: &HintSource) -> bool {
+    matches!(source, HintSource::Header(_))
 }
 
 /// What one header states of a window: nothing that can be read, something, or a wait.

@@ -8,7 +8,7 @@ use http::header::{AGE, DATE};
 
 use super::super::hint::Hint;
 use super::super::{MAX_FIELD, MAX_LINES};
-use super::{MAX_DELAY, Stated, TimeUnit, Value, count, date};
+use super::{Count, MAX_DELAY, Stated, TimeUnit, Value, count, date};
 
 /// A statement turned into a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +42,13 @@ impl<'h> Clock<'h> {
 
     fn server_now(&self) -> Duration {
         *self.server_now.get_or_init(|| {
-            let lines = self.headers.get_all(DATE).iter().take(MAX_LINES);
-            let Some(date) =
-                lines.into_iter().find_map(|line| date::instant(line.as_bytes().trim_ascii(), self))
-            else {
+            let mut lines = self.headers.get_all(DATE).iter().take(MAX_LINES);
+            let Some(date) = lines.find_map(|line| date::instant(line.as_bytes().trim_ascii(), self)) else {
                 // A clock that shows a time before 1970 has not been set.
                 return self.received_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             };
             let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
-            date.saturating_add(Duration::from_secs(age.map_or(0, |age| age.whole())).min(MAX_DELAY))
+            date.saturating_add(Duration::from_secs(age.map_or(0, Count::whole)).min(MAX_DELAY))
         })
     }
 

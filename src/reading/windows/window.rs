@@ -39,7 +39,6 @@ impl<'h> Window<'h> {
     pub(super) fn note(&mut self, part: ReadPart, name: &'h HeaderName, clock: &Clock<'_>) {
         let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.min(new)));
         match part {
-            ReadPart::Nothing => {}
             ReadPart::Limit(limit, window) => {
                 self.limit = least(self.limit, limit);
                 self.window = self.window.or(window);
