@@ -24,7 +24,6 @@
 //! <https://ai.google.dev/api/generate-content>.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -61,7 +60,7 @@ const MEDIA_TYPES: &str = "media_type mimeType mime_type format";
 
 /// Counts the tokens of a text.
 ///
-/// [`BytesPerToken`] and closures `Fn(&str) -> u64` are counters.
+/// Closures `Fn(&str) -> u64` are counters.
 pub trait TokenCounter: Send + Sync {
     /// The number of tokens of `text`.
     fn count(&self, text: &str) -> u64;
@@ -73,32 +72,11 @@ impl<F: Fn(&str) -> u64 + Send + Sync> TokenCounter for F {
     }
 }
 
-/// Takes each so many bytes for a token, rounding up.
-///
-/// The default is 4, OpenAI's rule of thumb for English text
-/// (<https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them>). Bytes rather than
-/// characters, since scripts of several bytes a character take more tokens as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BytesPerToken(NonZeroU64);
-
-impl BytesPerToken {
-    /// A token for each `bytes` bytes.
-    #[must_use]
-    pub const fn new(bytes: NonZeroU64) -> Self {
-        Self(bytes)
-    }
-}
-
-impl Default for BytesPerToken {
-    fn default() -> Self {
-        Self(NonZeroU64::MIN.saturating_add(3))
-    }
-}
-
-impl TokenCounter for BytesPerToken {
-    fn count(&self, text: &str) -> u64 {
-        u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(self.0.get())
-    }
+/// OpenAI's rule of thumb for English text
+/// (<https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them>), in bytes rather than characters,
+/// since scripts of several bytes a character take more tokens as well.
+fn four_bytes_each(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4)
 }
 
 /// Estimates what a request with a JSON body will take.
@@ -121,7 +99,7 @@ pub struct BodyEstimator {
 }
 
 impl BodyEstimator {
-    /// How the tokens of a text are counted. Default: [`BytesPerToken`].
+    /// How the tokens of a text are counted. By default four bytes are a token.
     ///
     /// It is called once for each text, in the caller's future: it should not block.
     #[must_use]
@@ -197,11 +175,7 @@ impl BodyEstimator {
 
 impl Default for BodyEstimator {
     fn default() -> Self {
-        Self {
-            counter: Arc::new(BytesPerToken::default()),
-            default_max_output: 1_024,
-            largest_body: 1024 * 1024,
-        }
+        Self { counter: Arc::new(four_bytes_each), default_max_output: 1_024, largest_body: 1024 * 1024 }
     }
 }
 

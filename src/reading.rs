@@ -27,12 +27,12 @@ pub use marks::NativeSpillOver;
 pub(crate) use marks::{number, proxy_attempts};
 pub use profile::{CountedBy, Profile, ProfileBuilder, ProfileError};
 pub use value::TimeUnit;
-pub use why::{Noted, NotedAs, why};
+pub use why::{NotedAs, why};
 
 use crate::units::{QuotaUnit, QuotaUnits};
 
 /// The longest part of a body that is looked at, in bytes.
-pub const MAX_BODY: usize = 64 * 1024;
+pub(crate) const MAX_BODY: usize = 64 * 1024;
 
 /// The longest value of a field that is looked at, in bytes, the structured fields apart.
 const MAX_FIELD: usize = 1024;
@@ -85,7 +85,7 @@ impl Reading {
 
     /// Reads a response with what is known of one vendor.
     ///
-    /// The body counts only with a status that [`Profile::inspects_body_of`] names.
+    /// The body counts only with a status that may refuse for want of capacity, by itself or by the profile.
     #[must_use]
     pub fn with_profile(
         profile: &Profile,

@@ -97,8 +97,7 @@ impl Profile {
     }
 
     /// Whether the body of a response with this status can say more than its headers.
-    #[must_use]
-    pub fn inspects_body_of(&self, status: StatusCode) -> bool {
+    pub(super) fn inspects_body_of(&self, status: StatusCode) -> bool {
         let status = status.as_u16();
         // Refusals are errors, and most responses are none.
         if status < 400 {

@@ -14,16 +14,6 @@ use super::waits;
 use super::windows::Windows;
 use super::{MAX_FIELD, Reading};
 
-/// What one field or member of a response came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Noted {
-    /// The field or member.
-    pub source: HintSource,
-    /// What it came to.
-    pub outcome: NotedAs,
-}
-
 /// What a field or member came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -47,7 +37,7 @@ pub fn why(
     headers: &HeaderMap,
     body: Option<&[u8]>,
     received_at: SystemTime,
-) -> Vec<Noted> {
+) -> Vec<(HintSource, NotedAs)> {
     let reading = Reading::with_profile(profile, status, headers, body, received_at);
     let rules = profile.rules();
     let clock = Clock::new(headers, received_at, rules.utc_offset);
@@ -77,14 +67,14 @@ pub fn why(
         } else {
             continue;
         };
-        noted.push(Noted { source, outcome });
+        noted.push((source, outcome));
     }
     if profile.inspects_body(status, headers) {
         let heard = body.and_then(|body| Body::read(rules, body, &clock, true).heard);
         noted.extend(heard.unwrap_or_default().into_iter().map(|heard| {
             let source = HintSource::Body(heard.path.into());
             let outcome = as_wait(&source, heard.advice.wait);
-            Noted { source, outcome }
+            (source, outcome)
         }));
     }
     noted

@@ -122,7 +122,7 @@ impl ProfileBuilder {
     }
 
     /// A function of status, headers, body and what was read of them that has the last word, for what no data can say. The
-    /// body is given for the statuses that [`Profile::inspects_body_of`] names. It must not block; if it
+    /// body is given for the statuses that may refuse for want of capacity. It must not block; if it
     /// panics, what was read holds.
     pub fn adjust(
         mut self,
