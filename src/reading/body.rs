@@ -37,7 +37,6 @@ const MAX_MESSAGE: usize = 8 * 1024;
 /// A quota per day whose stated delay is shorter than this is not honest about it.
 pub(super) const HONEST_DAILY_DELAY: Duration = Duration::from_secs(3_600);
 
-/// The wait that a body states.
 #[derive(Debug, Clone)]
 pub(super) struct BodyAdvice {
     pub(super) advice: Advice,
@@ -46,7 +45,6 @@ pub(super) struct BodyAdvice {
     rank: Rank,
 }
 
-/// What a body says.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) advice: Option<BodyAdvice>,
@@ -188,7 +186,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a value below a key.
     fn child(&mut self, value: &Json<'_>, path: &Path, around: Around<'_>) {
         if around.depth >= MAX_DEPTH {
             return;

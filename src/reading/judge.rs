@@ -17,7 +17,6 @@ use super::windows::{Summary, Windows};
 use super::{MAX_LINES, Reading, Terminal};
 use crate::units::{QuotaUnit, QuotaUnits};
 
-/// Completes a reading that has only its status and moment.
 pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
     let rules = profile.rules();
     let clock = Clock::new(headers, reading.received_at, rules.utc_offset);
@@ -45,7 +44,6 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     }
 }
 
-/// What the pass over the headers finds.
 #[derive(Default)]
 struct Fields<'h> {
     windows: Windows<'h>,
@@ -85,7 +83,6 @@ fn window_in_json(value: &[u8]) -> Option<Duration> {
     super::value::iso8601(stated.filter_map(|(_, value)| value.as_str()).next()?.as_bytes())
 }
 
-/// A response that may be a refusal for want of capacity.
 struct Refusal<'a> {
     rules: &'a Rules,
     status: StatusCode,

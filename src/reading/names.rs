@@ -14,7 +14,6 @@ use crate::units::QuotaUnit;
 use arrayvec::ArrayVec;
 use words::{counts, window_of};
 
-/// The part of a bucket that a field states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Limit,
@@ -24,7 +23,6 @@ pub(super) enum Part {
     ResetAfter,
     /// The same instant in another notation.
     ResetAgain,
-    /// The length of the window.
     Window,
     /// `allowed` or `rejected`; a number is what remains.
     Status,
@@ -32,7 +30,6 @@ pub(super) enum Part {
     Utilization,
 }
 
-/// What the name of a rate-limit field says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldName {
     pub(super) part: Part,
@@ -48,7 +45,6 @@ pub(super) struct FieldName {
     pub(super) family: bool,
 }
 
-/// What a word of a name may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     /// A part that is always meant as one.
@@ -72,7 +68,6 @@ enum Word {
     Other,
 }
 
-/// The table of words.
 fn word(text: &[u8]) -> Word {
     match text {
         b"limit" | b"lim" => Word::Limit,
@@ -118,7 +113,6 @@ static FREQUENT: LazyLock<Vec<(String, Option<FieldName>)>> = LazyLock::new(|| {
     names.into_iter().map(|name| (name.clone(), field_name(&name))).collect()
 });
 
-/// Takes apart the name of a header.
 pub(super) fn name_of(header: &str) -> Option<FieldName> {
     match FREQUENT.binary_search_by(|(name, _)| name.as_str().cmp(header)) {
         Ok(at) => FREQUENT.get(at).and_then(|(_, field)| *field),
@@ -144,7 +138,6 @@ pub(super) fn field_name(name: &str) -> Option<FieldName> {
     Some(describe(&words, at, part, family))
 }
 
-/// What the words beside the part say of the bucket.
 fn describe(words: &[(&[u8], Word)], at: usize, mut part: Part, family: bool) -> FieldName {
     let qualified = matches!(part, Part::Reset | Part::ResetAgain | Part::Window);
     let (mut counted, mut window, mut key) = (None, None, 0_u64);

@@ -19,7 +19,6 @@ use super::value::{Clock, Count, TimeUnit, Value, count};
 use super::windows::{Reset, Windows, read_reset};
 use crate::units::QuotaUnit;
 
-/// The most policies of one field that are told apart.
 const MAX_POLICIES: usize = 16;
 
 /// One policy, or one entry of a dictionary (whose value is its quota), and what is said of it.
@@ -91,7 +90,6 @@ pub(super) fn note<'h>(
 }
 
 impl<'h> Windows<'h> {
-    /// Takes in what a field states of one window.
     fn state(&mut self, key: u64, member: &Member, points: bool, name: &'h HeaderName, clock: &Clock<'_>) {
         let unit = if points { QuotaUnit::Quota } else { QuotaUnit::Requests };
         let Some(window) = self.window(key, 0, member.unit.unwrap_or(unit)) else { return };

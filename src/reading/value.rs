@@ -50,7 +50,6 @@ impl TimeUnit {
     }
 }
 
-/// What a field states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stated {
     /// A time from receipt.
@@ -102,7 +101,6 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Reads any of the grammars.
     pub(super) fn read(value: &[u8], clock: &Clock<'_>) -> Option<Self> {
         let value = value.trim_ascii();
         let stated = match value {

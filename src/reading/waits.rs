@@ -14,7 +14,6 @@ use super::value::{Advice, Clock, Stated, TimeUnit, Value, is_weekday, timespan}
 /// The most members of a comma-joined value that are looked at.
 const MAX_MEMBERS: usize = 8;
 
-/// One explicit wait and the field it came from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Explicit<'h> {
     pub(super) advice: Advice,
@@ -27,7 +26,6 @@ pub(super) struct Explicit<'h> {
 /// How a field states a wait, the most precise way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// A field that the profile names.
     Profile,
     /// `retry-after-ms`, in use at OpenAI and Azure.
     Millis,

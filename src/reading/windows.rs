@@ -42,7 +42,6 @@ impl<'h> Windows<'h> {
         self.0.iter_mut()
     }
 
-    /// Takes in a header.
     pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) -> bool {
         let (text, value) = (name.as_str(), value.as_bytes().trim_ascii());
         if value.len() > MAX_FIELD {
@@ -187,12 +186,10 @@ impl Windows<'_> {
         self.0.is_empty()
     }
 
-    /// The longest reset of all, spent or not.
     pub(super) fn longest_reset(&self, rules: &Rules, clock: &Clock<'_>) -> Option<Duration> {
         self.0.iter().filter_map(|window| Some(window.reset(rules, clock)?.0.wait)).max()
     }
 
-    /// What is spent, whatever the response's status.
     pub(super) fn spent(&self, rules: &Rules) -> QuotaUnits {
         let spent = self.0.iter().filter(|window| window.is_spent() == Some(true));
         spent.map(|window| window.unit(rules)).collect()

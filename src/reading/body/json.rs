@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::super::value::{Count, count};
+use super::super::value::{Count, count, json_number, number};
 
 /// A value whose inner values are still text.
 pub(super) enum Json<'a> {
@@ -35,6 +36,14 @@ impl<'a> Json<'a> {
         match self {
             Self::String(text) => Some(text),
             Self::Number(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<Duration> {
+        match self {
+            Self::String(text) => number(text.as_bytes()),
+            Self::Number(text) => json_number(text),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
 use super::super::names::may_be_limit;
-use super::super::value::{Advice, Count, Stated, TimeUnit, json_number, number, scan_prose, timespan};
+use super::super::value::{Advice, Count, Stated, TimeUnit, json_number, scan_prose, timespan};
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
@@ -23,7 +23,6 @@ pub(super) const COSTS: [&str; 4] =
 /// How a body states a wait, the most trustworthy way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A member that the profile names.
     Profile,
     /// [`google.rpc.RetryInfo`](https://cloud.google.com/apis/design/errors#error_details).
     RetryInfo,
@@ -39,7 +38,6 @@ pub(super) enum Rank {
     UnspentReset,
 }
 
-/// Whether any of a name's words is one of some.
 fn any(words: &[&str], of: &str) -> bool {
     words.iter().any(|word| among(word, of))
 }
@@ -214,21 +212,16 @@ impl Walk<'_> {
             // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one
             // out, which null means as well.
             Json::Object(duration) => {
-                let part = |key: &str| match Json::read(duration.get(key)?.get())? {
-                    Json::Number(text) => Some(json_number(text)),
-                    Json::String(text) => Some(number(text.as_bytes())),
-                    Json::Other => None,
-                    _ => Some(None),
+                let part = |key: &str| {
+                    let part = Json::read(duration.get(key)?.get())?;
+                    (!matches!(part, Json::Other)).then(|| part.number())
                 };
-                let nanos = part("nanos")
-                    .map(|nanos| nanos.filter(|nanos| *nanos < Duration::from_secs(u64::from(u32::MAX))));
-                let billionths = |nanos: Duration| nanos.checked_div(1_000_000_000).unwrap_or_default();
-                let total = match (part("seconds"), nanos) {
+                let nanos = part("nanos").flatten().filter(|nanos| nanos.as_secs() < u64::from(u32::MAX));
+                let nanos = nanos.and_then(|nanos| nanos.checked_div(1_000_000_000));
+                let total = match part("seconds") {
                     // Less than a second more or less: what can be read is still the least to wait.
-                    (Some(seconds), nanos) => {
-                        seconds?.saturating_add(billionths(nanos.flatten().unwrap_or_default()))
-                    }
-                    (None, nanos) => billionths(nanos??),
+                    Some(seconds) => seconds?.saturating_add(nanos.unwrap_or_default()),
+                    None => nanos?,
                 };
                 Some(self.clock.advice(Stated::bare(total, TimeUnit::Seconds)))
             }

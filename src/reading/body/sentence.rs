@@ -44,7 +44,6 @@ const TRIGGERS: [(&str, &str, Behind); 11] = [
 const RENEWALS: &str = "reset resets resetting renew renews renewed renewal refresh refreshes refreshed refill refills refilled \
     replenish replenishes replenished restored resume resumes";
 
-/// What must stand behind a word of waiting.
 fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
     let before = said.last().copied().unwrap_or_default();
     let behind = match word {
@@ -103,7 +102,6 @@ const FILLERS: &str = "\
     about again allowed another approximately approx around at be call calls it is least of minimum please request \
     requests roughly than the this time timestamp waiting will your delay seconds secs sec s";
 
-/// The most such words.
 const MAX_FILLERS: usize = 6;
 
 /// The wait that a message in lower case states first.

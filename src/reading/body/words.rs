@@ -36,16 +36,8 @@ pub(super) fn spaced(key: &str) -> String {
         text.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' });
         previous = letter;
     }
-    let mut all = String::with_capacity(text.len());
-    for word in text.split('-').filter(|word| !word.is_empty()) {
-        for part in known_parts(word) {
-            if !all.is_empty() {
-                all.push('-');
-            }
-            all.push_str(part);
-        }
-    }
-    all
+    let words: Vec<_> = text.split('-').filter(|word| !word.is_empty()).flat_map(known_parts).collect();
+    words.join("-")
 }
 
 fn known_parts(word: &str) -> ArrayVec<&str, 8> {
@@ -62,24 +54,20 @@ fn known_parts(word: &str) -> ArrayVec<&str, 8> {
     parts
 }
 
-/// Whether a word is one of a list.
 pub(super) fn among(word: &str, list: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
 
-/// Whether a member of that name is about what is sold.
 pub(super) fn names_sale(words: &[&str]) -> bool {
     const SOLD: &str =
         "subscription subscriptions plan membership license trial billing invoice password certificate";
     words.iter().any(|word| among(word, SOLD))
 }
 
-/// Whether a member of that name holds a code, at its best.
 pub(super) fn holds_code(words: &[&str]) -> bool {
     words.last().is_some_and(|last| among(last, "code type tag reason err name status error errors summary"))
 }
 
-/// Whether a member of that name holds a message.
 pub(super) fn holds_message(words: &[&str]) -> bool {
     const LAST: &str = "message messages msg detail details error errors description reason info title raw text summary \
         explanation cause string fault notice hint note";

@@ -114,7 +114,6 @@ impl Rules {
         self.backoff_floor_seconds = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
     }
 
-    /// Its own entries, then those of the standard profile.
     fn with_standard<'r, T: 'r>(&'r self, list: impl Fn(&'r Self) -> &'r [T]) -> impl Iterator<Item = &'r T> {
         let standard = if self.name == "standard" { &[][..] } else { list(Profile::standard().rules()) };
         list(self).iter().chain(standard)

@@ -10,7 +10,6 @@ use super::super::hint::Hint;
 use super::super::{MAX_FIELD, MAX_LINES};
 use super::{Count, MAX_DELAY, Stated, TimeUnit, Value, count, date};
 
-/// A statement turned into a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::reading) struct Advice {
     pub(in crate::reading) wait: Duration,
@@ -74,7 +73,6 @@ impl<'h> Clock<'h> {
         Advice { wait: self.wait(stated), at }
     }
 
-    /// Reads a value and measures it.
     pub(in crate::reading) fn read(&self, value: &[u8], unit: TimeUnit) -> Option<Advice> {
         if value.len() > MAX_FIELD {
             return None;

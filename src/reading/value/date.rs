@@ -135,7 +135,6 @@ impl<'t> Cursor<'t> {
         read
     }
 
-    /// A day of the month: `1`, `01`, `1st`.
     fn day(&mut self) -> Option<u32> {
         let day = self.digits(1, 2)?;
         self.maybe(|rest| matches!(rest.letters(), b"st" | b"nd" | b"rd" | b"th").then_some(()));

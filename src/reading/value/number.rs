@@ -33,7 +33,6 @@ pub(in crate::reading) fn scan_number(bytes: &[u8]) -> Option<(Duration, &[u8])>
     digits.then(|| (Duration::from_secs(whole).saturating_add(nanos), rest))
 }
 
-/// Reads a number that is the whole value.
 pub(in crate::reading) fn number(bytes: &[u8]) -> Option<Duration> {
     match scan_number(bytes)? {
         (number, []) => Some(number),

@@ -97,7 +97,6 @@ pub(super) fn used_of_limit(value: &[u8]) -> Option<(Count, Count)> {
     parts.next().is_none().then_some((used, limit))
 }
 
-/// A reset that is the whole value.
 pub(in crate::reading) fn read_reset(value: &[u8], unit: TimeUnit, clock: &Clock<'_>) -> Option<Reset> {
     let value = Value::read(value, clock)?;
     match value {

@@ -11,7 +11,6 @@ use super::super::value::{Advice, Clock};
 use super::{Window, Windows};
 use crate::units::QuotaUnits;
 
-/// What the windows say together.
 #[derive(Debug)]
 pub(in crate::reading) struct Summary<'b> {
     pub(in crate::reading) spent: QuotaUnits,
@@ -19,7 +18,6 @@ pub(in crate::reading) struct Summary<'b> {
     pub(in crate::reading) any_spent: bool,
     /// Whether a long-lived quota without a usable reset is spent.
     pub(in crate::reading) daily_spent: bool,
-    /// When to come back, and the field that says so.
     pub(in crate::reading) advice: Option<(Advice, &'b HeaderName)>,
     /// Whether that field is an epoch to a fraction of a second.
     pub(in crate::reading) exact: bool,
@@ -76,7 +74,6 @@ impl Windows<'_> {
         summary
     }
 
-    /// The units of the windows that `violated` names.
     pub(in crate::reading) fn units_of(&self, violated: &[u64], rules: &Rules) -> QuotaUnits {
         let violated = self.0.iter().filter(|window| violated.contains(&window.key));
         violated.map(|window| window.unit(rules)).collect()

@@ -10,7 +10,6 @@ use super::Reset;
 use super::field::ReadPart;
 use crate::units::QuotaUnit;
 
-/// One window, or bucket: the fields that belong together.
 #[derive(Debug, Default)]
 pub(in crate::reading) struct Window<'h> {
     pub(in crate::reading) key: u64,
@@ -78,7 +77,6 @@ impl<'h> Window<'h> {
         }
     }
 
-    /// Completes a place of several by what was stated once.
     pub(super) fn complete(&mut self, single: &Self, clock: &Clock<'_>) {
         self.window = self.window.or(single.window);
         self.limit = self.limit.or(single.limit);
@@ -151,7 +149,6 @@ impl Window<'_> {
         }
     }
 
-    /// Whether what is known of the window makes a service limit.
     pub(super) const fn states_limit(&self) -> bool {
         self.reset.is_some() || self.family && (self.limit.is_some() || self.remaining.is_some())
     }
