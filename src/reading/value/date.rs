@@ -9,14 +9,19 @@ use jiff::tz::Offset;
 
 use super::{Clock, scan_number};
 
-const WEEKDAYS: &str = "monday tuesday wednesday thursday friday saturday sunday";
-const MONTHS: &str = "january february march april may june july august september october november december";
+/// Names in columns of ten letters.
+const WEEKDAYS: &[u8] = b"monday    tuesday   wednesday thursday  friday    saturday  sunday";
+const MONTHS: &[u8] =
+    b"january   february  march     april     may       june      july      august    september \
+    october   november  december";
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// The place of a word among some names, in full or by its first three letters.
-fn named(word: &[u8], names: &str) -> Option<usize> {
+fn named(word: &[u8], names: &[u8]) -> Option<usize> {
     let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
-    names.split(' ').position(|name| is(name.as_bytes()) || name.as_bytes().get(..3).is_some_and(is))
+    names
+        .chunks(10)
+        .position(|name| is(name.trim_ascii_end()) || word.len() == 3 && is(name.get(..3).unwrap_or(name)))
 }
 
 pub(in crate::reading) fn is_weekday(word: &[u8]) -> bool {
@@ -190,7 +195,7 @@ impl<'t> Cursor<'t> {
                 (fraction, self.0) = scan_number(self.0)?;
             }
         }
-        let half = self.maybe(|rest| named(rest.word(), "am pm").filter(|_| hour <= 12));
+        let half = self.maybe(|rest| named(rest.word(), b"am        pm").filter(|_| hour <= 12));
         let more = |half| u32::try_from(half).ok()?.checked_mul(12)?.checked_add(hour.checked_rem(12)?);
         Some(([half.map_or(Some(hour), more)?, minute, second], fraction))
     }

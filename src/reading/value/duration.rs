@@ -7,16 +7,17 @@ use jiff::fmt::temporal::SpanParser;
 
 use super::number::{number, scan_number};
 
-/// The units by all their spellings, in nanoseconds. The micro sign comes as U+00B5 and as U+03BC.
-const UNITS: [(&str, u64); 8] = [
-    ("ns nanosecond nanoseconds", 1),
-    ("us usec microsecond microseconds \u{b5}s \u{3bc}s", 1_000),
-    ("ms msec msecs millis millisecond milliseconds", 1_000_000),
-    ("s sec secs second seconds", SECOND),
-    ("m min mins minute minutes", 60 * SECOND),
-    ("h hr hrs hour hours", 3_600 * SECOND),
-    ("d day days", 86_400 * SECOND),
-    ("w week weeks", 604_800 * SECOND),
+/// The units by all their spellings, in nanoseconds. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one
+/// byte.
+const UNITS: [(&[&[u8]], u64); 8] = [
+    (&[b"s", b"sec", b"secs", b"second", b"seconds"], SECOND),
+    (&[b"ms", b"msec", b"msecs", b"millis", b"millisecond", b"milliseconds"], 1_000_000),
+    (&[b"m", b"min", b"mins", b"minute", b"minutes"], 60 * SECOND),
+    (&[b"h", b"hr", b"hrs", b"hour", b"hours"], 3_600 * SECOND),
+    (&[b"d", b"day", b"days"], 86_400 * SECOND),
+    (&[b"w", b"week", b"weeks"], 604_800 * SECOND),
+    (&[b"us", b"usec", b"microsecond", b"microseconds", b"\xC2\xB5s", b"\xCE\xBCs", b"\xB5s"], 1_000),
+    (&[b"ns", b"nanosecond", b"nanoseconds"], 1),
 ];
 const SECOND: u64 = 1_000_000_000;
 
@@ -29,9 +30,7 @@ fn unit(text: &[u8]) -> Option<(u64, &[u8])> {
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
     let end = text.iter().position(|byte| !is_letter(byte)).unwrap_or(text.len());
     let (word, rest) = text.split_at_checked(end)?;
-    // Latin-1 servers send the micro sign as one byte.
-    let is = |known: &str| known.as_bytes() == word || word == b"\xB5s" && known == "us";
-    UNITS.iter().find(|(spellings, _)| spellings.split(' ').any(is)).map(|(_, nanos)| (*nanos, rest))
+    UNITS.iter().find(|(spellings, _)| spellings.contains(&word)).map(|(_, nanos)| (*nanos, rest))
 }
 
 /// So many units, rounded down to a nanosecond.
