@@ -133,7 +133,7 @@ fn output_has_a_default_and_a_bound() {
 
 #[test]
 fn counters_round_up_and_saturate() {
-    assert_eq!(["", "a", "abcd", "abcde"].map(|text| four_bytes_each(text)), [0, 1, 1, 2]);
+    assert_eq!(["", "a", "abcd", "abcde"].map(four_bytes_each), [0, 1, 1, 2]);
     let whole = BodyEstimator::default().counter(|text: &str| u64::try_from(text.len()).unwrap());
     assert_eq!(whole.estimate(br#"{"input":["abc","d"]}"#), tokens(4, 1024));
     let endless = BodyEstimator::default().counter(|_: &str| u64::MAX);

@@ -188,8 +188,8 @@ impl<'de> ItemVisitor<'de> for Collect<'_, '_, '_> {
         item: BareItemFromInput<'de>,
     ) -> Result<impl ParameterVisitor<'de, Out = Option<()>>, Infallible> {
         let Self { to, clock, name } = self;
-        let mut member = Member::default();
-        member.key = name.or_else(|| text_of(&item)).map(|name| policy_key(name.as_bytes()));
+        let key = name.or_else(|| text_of(&item)).map(|name| policy_key(name.as_bytes()));
+        let mut member = Member { key, ..Member::default() };
         if name.is_some() {
             (member.quota, member.reset) = (count_of(&item), reset_of(&item, clock));
         } else if matches!(item, BareItemFromInput::Integer(_)) {

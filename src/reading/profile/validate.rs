@@ -15,37 +15,35 @@ pub(super) fn parse_offset(text: &str) -> Result<i32, ProfileError> {
         .ok_or_else(|| ProfileError::new("utc_offset", text, "the form +08:00"))
 }
 
-/// Puts a value into the form that it is compared in; whether it can match anything.
-type Form = fn(&mut String) -> bool;
+/// The form that a value is compared in; `None` if it can match nothing.
+type Form = fn(&str) -> Option<String>;
 
-fn header(name: &mut String) -> bool {
-    name.make_ascii_lowercase();
-    HeaderName::try_from(name.as_str()).is_ok()
+fn header(name: &str) -> Option<String> {
+    HeaderName::try_from(name).ok().map(|name| name.as_str().to_owned())
 }
 
-fn path(path: &mut String) -> bool {
-    path.make_ascii_lowercase();
-    !path.is_empty() && !path.contains(char::is_whitespace)
+fn path(path: &str) -> Option<String> {
+    (!path.is_empty() && !path.contains(char::is_whitespace)).then(|| path.to_ascii_lowercase())
 }
 
-fn code(code: &mut String) -> bool {
+fn code(code: &str) -> Option<String> {
     let any_beginning = if code.starts_with('*') { "*" } else { "" };
-    *code = format!("{any_beginning}{}", normal_code(code));
-    code.len() > any_beginning.len()
+    let code = normal_code(code);
+    (!code.is_empty()).then(|| format!("{any_beginning}{code}"))
 }
 
-fn phrase(words: &mut String) -> bool {
-    words.make_ascii_lowercase();
-    !words.trim().is_empty()
+fn phrase(words: &str) -> Option<String> {
+    (!words.trim().is_empty()).then(|| words.to_ascii_lowercase())
 }
 
-fn name(name: &mut String) -> bool {
+fn name(name: &str) -> Option<String> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !name.is_empty() && name.bytes().all(allowed)
+    (!name.is_empty() && name.bytes().all(allowed)).then(|| name.to_owned())
 }
 
-fn host(host: &mut String) -> bool {
-    !host.is_empty() && !host.contains(['/', ':', '*', ' ', '@']) && !host.starts_with('.')
+fn host(host: &str) -> Option<String> {
+    let is_bare = !host.contains(['/', ':', '*', ' ', '@']) && !host.starts_with('.');
+    (is_bare && !host.is_empty()).then(|| host.to_owned())
 }
 
 impl Rules {
@@ -93,10 +91,7 @@ fn check<'v>(
     expected: &'static str,
 ) -> Result<(), ProfileError> {
     for value in values {
-        let stated = value.clone();
-        if !form(value) {
-            return Err(ProfileError::new(field, &stated, expected));
-        }
+        *value = form(value).ok_or_else(|| ProfileError::new(field, value, expected))?;
     }
     Ok(())
 }

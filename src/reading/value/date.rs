@@ -235,7 +235,8 @@ impl<'t> Cursor<'t> {
                 (both / 100, both % 100)
             }
         };
-        let seconds = i32::try_from(hours * 3_600 + minutes * 60).ok()?;
+        let seconds = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?;
+        let seconds = i32::try_from(seconds).ok()?;
         if hours > 23 || minutes > 59 || is_utc && seconds != 0 {
             return None;
         }
@@ -250,7 +251,7 @@ impl<'t> Cursor<'t> {
         } else {
             self.maybe(|rest| rest.word().eq_ignore_ascii_case(b"utc").then_some(()));
         }
-        Some(Some(seconds * sign.0))
+        seconds.checked_mul(sign.0).map(Some)
     }
 }
 
@@ -260,6 +261,6 @@ fn full_year(short: u32, received_at: SystemTime) -> Option<u32> {
     let now = u32::try_from(now).ok()?;
     // The first year from 49 years ago on that ends so.
     let first = now.checked_sub(49)?;
-    let ahead = (short + 100).checked_sub(first % 100)? % 100;
-    Some(first + ahead)
+    let ahead = short.checked_add(100)?.checked_sub(first % 100)? % 100;
+    first.checked_add(ahead)
 }
