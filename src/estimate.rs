@@ -127,7 +127,7 @@ impl BodyEstimator {
 
     /// The estimate for a request with this body.
     ///
-    /// `None` where it is too large, no JSON or of no known shape: a guess then could hold back a whole limit.
+    /// `None` if it is too large, no JSON or of no known shape: a guess then could hold back a whole limit.
     #[must_use]
     pub fn estimate(&self, body: &[u8]) -> Option<TokenEstimate> {
         if body.len() > self.largest_body {

@@ -9,7 +9,7 @@
 //! | Anthropic | `usage`, `message.usage` | <https://docs.anthropic.com/en/api/messages-streaming> |
 //! | Gemini, Vertex AI | `usageMetadata` | <https://ai.google.dev/api/generate-content#UsageMetadata> |
 //!
-//! Sans-IO: the body is fed in pieces, cut anywhere; where the pieces come from is the business of the caller.
+//! Sans-IO: the body is fed in pieces, cut anywhere; the caller gets them.
 
 mod json;
 

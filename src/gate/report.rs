@@ -1,4 +1,4 @@
-//! Answers to calls that this gate has not admitted: sent through another client, or told of in a body or a stream.
+//! Calls that this gate has not admitted, and whose answers somebody reports.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -13,10 +13,11 @@ impl Gate {
     ///
     /// For what a caller learns of a limit elsewhere: from a body that it has parsed itself, an event on a websocket, the
     /// status of a batch job, a call through another client. A refusal closes the scope for its hint, by maximum with
-    /// what holds already, and re-opens it paced; a success teaches its limits. A [terminal](Reading::terminal) refusal and
-    /// a failure of the server change nothing, as in a response. What is out of all proportion is bounded likewise.
+    /// what holds already, and re-opens it paced; a success teaches its limits. A [terminal](Reading::terminal) refusal
+    /// changes nothing, except that a directive not to repeat closes the scope until the moment it names; nor does a failure
+    /// of the server. What is out of all proportion is bounded likewise.
     ///
-    /// Without effect if the gate can hold no more scopes. The other processes of a fleet are not told.
+    /// Without effect if the gate can hold no more scopes. Other processes of a fleet do not learn of it.
     ///
     /// ```
     /// use std::time::{Duration, Instant, SystemTime};

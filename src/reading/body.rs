@@ -23,7 +23,7 @@ use super::profile::{Rules, is_rate_code, normal_code};
 use super::value::{Advice, Clock};
 use crate::units::QuotaUnits;
 
-/// The most elements of an array, and of embedded headers, that are looked at.
+/// The most elements of an array, and the most embedded headers, that are read.
 const MAX_ELEMENTS: usize = 32;
 
 /// How deep the walk goes, and how often JSON inside a JSON string is opened.
@@ -145,7 +145,7 @@ struct Walk<'a> {
     rules: &'a Rules,
     clock: &'a Clock<'a>,
     nested: u8,
-    /// Whether a message says that a final code is none here.
+    /// Whether a message says that a final code is not final here.
     passes: bool,
     /// What a GraphQL query costs, in the order of [`COSTS`](member::COSTS).
     cost: [Option<Duration>; 4],

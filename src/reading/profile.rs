@@ -56,7 +56,7 @@ static STANDARD: LazyLock<Profile> =
     LazyLock::new(|| TABLE.first().cloned().unwrap_or_else(|| Rules::default().into()));
 
 impl Profile {
-    /// The profile for servers of which nothing is known.
+    /// The profile for unknown servers.
     #[must_use]
     pub fn standard() -> &'static Self {
         &STANDARD

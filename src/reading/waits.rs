@@ -11,7 +11,7 @@ use super::MAX_FIELD;
 use super::profile::Rules;
 use super::value::{Advice, Clock, Stated, TimeUnit, Value, is_weekday, timespan};
 
-/// The most members of a comma-joined value that are looked at.
+/// The most members of a comma-joined value that are read.
 const MAX_MEMBERS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]

@@ -24,7 +24,7 @@ pub enum NotedAs {
     Outranked(Duration),
     /// It was read, and states no wait by itself: a limit, what remains of it, a policy.
     Read,
-    /// Its name is one that counts, and its value is none of its grammars.
+    /// Its name counts, and its value is in no known grammar.
     NotUnderstood,
 }
 

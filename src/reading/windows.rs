@@ -151,7 +151,7 @@ impl<'h> Windows<'h> {
 }
 
 impl Windows<'_> {
-    /// The service limits, in the order that they came in, and what is spent; but where the call was accepted, no limit of
+    /// The service limits, in the order that they came in, and what is spent; but if the call was accepted, no limit of
     /// 0 is.
     pub(super) fn state_limits(
         &self,

@@ -34,7 +34,7 @@ pub(super) enum Rank {
     ResetMillis,
     Reset,
     Sentence,
-    /// The reset of a limit of which something is left.
+    /// The reset of a limit that is not used up.
     UnspentReset,
 }
 
@@ -171,7 +171,7 @@ impl Walk<'_> {
         let Some(advice) = self.advice(value, unit, is_delay) else {
             return kind == HintKind::RetryAfter || !matches!(value, Json::Object(_));
         };
-        // A reset beyond every bound is a mistake, a wait that long is none.
+        // A reset beyond every bound is a mistake; a wait that long is meant.
         if kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT {
             self.offer(rank, kind, advice, path);
         }
@@ -199,7 +199,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a value states. Only where it `is_delay` is `00:00:05` no time of day.
+    /// What a value states. `00:00:05` is a time of day unless the member `is_delay`.
     fn advice(&self, value: &Json<'_>, unit: TimeUnit, is_delay: bool) -> Option<Advice> {
         match value {
             Json::Number(text) => Some(self.clock.advice(Stated::bare(json_number(text)?, unit))),

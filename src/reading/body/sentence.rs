@@ -26,7 +26,7 @@ enum Behind {
 /// Words before a word of waiting, in the same sentence; the nearest last.
 type Said<'t> = ArrayVec<&'t str, 6>;
 
-/// The words of waiting, those of which one must stand before them (none: any may), and what must stand behind.
+/// Words of waiting, the words that may stand before them (empty: any), and what must stand behind.
 const TRIGGERS: [(&str, &str, Behind); 11] = [
     ("cooldown", "", Behind::Anything),
     ("off", "back", Behind::Anything),

@@ -17,14 +17,14 @@ pub(in crate::reading) struct Advice {
 }
 
 /// The clock that a response's instants are measured against: its `Date` plus its `Age`
-/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), where it has none the moment of receipt.
+/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), or the moment of receipt if it has no `Date`.
 ///
 /// [RFC 9110 §6.6.1]: https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
 /// [RFC 9111 §5.1]: https://www.rfc-editor.org/rfc/rfc9111#section-5.1
 pub(in crate::reading) struct Clock<'h> {
     headers: &'h HeaderMap,
     pub(super) received_at: SystemTime,
-    /// How many seconds the times without a zone are ahead of UTC, where that is known.
+    /// How many seconds times without a zone are ahead of UTC, if that is known.
     pub(super) zone: Option<i32>,
     /// Since the epoch. Read only if an instant needs it: most responses have none.
     server_now: OnceCell<Duration>,
@@ -64,7 +64,7 @@ impl<'h> Clock<'h> {
             .min(Hint::LONGEST_WAIT)
     }
 
-    /// The same, with the instant where it is one.
+    /// The same, with the instant if it is one.
     pub(in crate::reading) fn advice(&self, stated: Stated) -> Advice {
         let at = match stated {
             Stated::At(at) => SystemTime::UNIX_EPOCH.checked_add(at),

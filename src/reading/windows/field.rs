@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 use super::super::names::{FieldName, Part};
 use super::super::value::{Clock, Count, Stated, TimeUnit, Value, count, number};
 
-/// The most members of a comma-joined value that are looked at.
+/// The most members of a comma-joined value that are read.
 pub(super) const MAX_MEMBERS: usize = 8;
 
 /// A reset as it was sent; what a bare number means may depend on the rest of the window.

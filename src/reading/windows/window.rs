@@ -126,7 +126,7 @@ impl Window<'_> {
         known.filter(|left| *left > 0 || !self.is_unlimited())
     }
 
-    /// Whether the limit is none: a server that accepts a call at a limit of 0 does not apply it.
+    /// Whether the limit is 0: a server that accepts a call at such a limit does not apply it.
     pub(super) fn is_limited_to_nothing(&self) -> bool {
         self.limit.is_some_and(Count::is_zero_or_less)
     }
