@@ -8,8 +8,19 @@ use http::{HeaderMap, HeaderValue};
 const MAX_MARK: usize = 128;
 
 /// The headers that hold a request id, the preferred first: an edge adds its own beside the service's.
-const REQUEST_IDS: &str = "x-request-id request-id apim-request-id x-ms-request-id x-amzn-requestid x-amz-request-id \
-    x-github-request-id x-shopify-request-id x-correlation-id x-trace-id cf-ray";
+const REQUEST_IDS: [&str; 11] = [
+    "x-request-id",
+    "request-id",
+    "apim-request-id",
+    "x-ms-request-id",
+    "x-amzn-requestid",
+    "x-amz-request-id",
+    "x-github-request-id",
+    "x-shopify-request-id",
+    "x-correlation-id",
+    "x-trace-id",
+    "cf-ray",
+];
 
 /// The marks of a service that spilled a request over by itself ([Azure OpenAI's native spill-over]).
 ///
@@ -68,7 +79,7 @@ impl<'h> Marks<'h> {
                 _ => {}
             }
         } else if (name.ends_with("id") || name == "cf-ray")
-            && let Some(rank) = REQUEST_IDS.split(' ').position(|known| known == name)
+            && let Some(rank) = REQUEST_IDS.iter().position(|known| *known == name)
             && self.request_id.is_none_or(|(known, _)| rank < known)
             && mark(value).is_some()
         {
