@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest_admission::decision::{Call, Decision, Outcome, decide};
 use reqwest_admission::jitter::Draw;
-use reqwest_admission::reading::{Hint, HintSource, Noted, NotedAs, Profile, Terminal, why};
+use reqwest_admission::reading::{Hint, HintSource, NotedAs, Profile, Terminal, why};
 use reqwest_admission::{AdmissionPolicy, LatencyBudget, Reading};
 use serde::{Deserialize, Serialize};
 
@@ -374,9 +374,9 @@ fn explain(printed: &Printed<'_>, profile: &Profile, options: &Options) -> std::
 fn reasons(profile: &Profile, printed: &Printed<'_>) -> String {
     let Printed { status, headers, body } = printed;
     let noted = why(profile, *status, headers, Some(body), SystemTime::now());
-    let decides = noted.iter().find(|noted| matches!(noted.outcome, NotedAs::Decides(_)));
+    let decides = noted.iter().find(|(_, outcome)| matches!(outcome, NotedAs::Decides(_)));
     let mut text = String::new();
-    for Noted { source, outcome, .. } in &noted {
+    for (source, outcome) in &noted {
         let value = match source {
             HintSource::Header(name) => {
                 headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
@@ -386,8 +386,8 @@ fn reasons(profile: &Profile, printed: &Printed<'_>) -> String {
         let value = value.map(|value| format!(" ({value})")).unwrap_or_default();
         let became = match (outcome, decides) {
             (NotedAs::Decides(_), _) => "decides".to_owned(),
-            (NotedAs::Outranked(wait), Some(by)) => {
-                format!("{} ms, outranked by {}", whole_millis(*wait), by.source)
+            (NotedAs::Outranked(wait), Some((by, _))) => {
+                format!("{} ms, outranked by {by}", whole_millis(*wait))
             }
             (NotedAs::Outranked(wait), None) => format!("{} ms, not asked for", whole_millis(*wait)),
             (NotedAs::Read, _) => "read, and states no wait".to_owned(),

@@ -24,63 +24,43 @@
 //! <https://ai.google.dev/api/generate-content>.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::pace::TokenEstimate;
 
-/// What an image, a sound or a document counts, in tokens, whatever its size.
-///
-/// Its encoded length says nothing about its tokens. Services take from a few hundred to about 1,600 for an image
-/// (<https://docs.anthropic.com/en/docs/build-with-claude/vision>).
-pub const ATTACHMENT_TOKENS: u64 = 1_000;
+/// What an image, a sound or a document counts, in tokens, whatever its size: its encoded length says nothing. Services take
+/// from a few hundred to about 1,600 for an image (<https://docs.anthropic.com/en/docs/build-with-claude/vision>).
+const ATTACHMENT_TOKENS: u64 = 1_000;
 
-/// The most output that is believed, in tokens, over all the answers that are asked for.
-///
-/// No model writes more. The service will refuse a larger number; until it does, it must not hold back all other calls.
-pub const LARGEST_OUTPUT: u64 = 1_048_576;
+/// The most output that is believed, in tokens, over all the answers that are asked for. No model writes more; the service
+/// will refuse a larger number, and until it does that must not hold back all other calls.
+const LARGEST_OUTPUT: u64 = 1_048_576;
 
 /// The most answers that one call can ask for.
 const MOST_ANSWERS: u64 = 128;
 
 /// One of them must be there, or the body is of another kind.
-const CONVERSATIONS: [&str; 4] = ["messages", "contents", "input", "prompt"];
-const INSTRUCTIONS: [&str; 4] = ["system", "instructions", "systemInstruction", "system_instruction"];
-const TOOLS: [&str; 2] = ["tools", "functions"];
-
-const OUTPUTS: [&str; 5] =
-    ["max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "max_tokens_to_sample"];
-const ANSWERS: [&str; 4] = ["n", "best_of", "candidateCount", "candidate_count"];
+const CONVERSATIONS: &str = "messages contents input prompt";
+const INSTRUCTIONS: &str = "system instructions systemInstruction system_instruction";
+const TOOLS: &str = "tools functions";
+const OUTPUTS: &str =
+    "max_tokens max_completion_tokens max_output_tokens maxOutputTokens max_tokens_to_sample";
+const ANSWERS: &str = "n best_of candidateCount candidate_count";
 /// Where Gemini states its settings.
-const SETTINGS: [&str; 2] = ["generationConfig", "generation_config"];
-
+const SETTINGS: &str = "generationConfig generation_config";
 /// Members of messages and their parts that the model does not read as text.
-const UNREAD: [&str; 13] = [
-    "type",
-    "role",
-    "id",
-    "call_id",
-    "tool_call_id",
-    "tool_use_id",
-    "status",
-    "cache_control",
-    "media_type",
-    "signature",
-    "thoughtSignature",
-    "thought_signature",
-    "encrypted_content",
-];
-
+const UNREAD: &str = "type role id call_id tool_call_id tool_use_id status cache_control media_type signature \
+    thoughtSignature thought_signature encrypted_content";
 /// Members that make a part an attachment.
-const ATTACHED: [&str; 6] = ["image_url", "file_data", "file_id", "file_url", "fileUri", "file_uri"];
-/// Members that stand beside `data` where it is encoded.
-const MEDIA_TYPES: [&str; 4] = ["media_type", "mimeType", "mime_type", "format"];
+const ATTACHED: &str = "image_url file_data file_id file_url fileUri file_uri";
+/// Members that stand beside `data` if it is encoded.
+const MEDIA_TYPES: &str = "media_type mimeType mime_type format";
 
 /// Counts the tokens of a text.
 ///
-/// [`BytesPerToken`] and closures `Fn(&str) -> u64` are counters.
+/// Closures `Fn(&str) -> u64` are counters.
 pub trait TokenCounter: Send + Sync {
     /// The number of tokens of `text`.
     fn count(&self, text: &str) -> u64;
@@ -92,32 +72,11 @@ impl<F: Fn(&str) -> u64 + Send + Sync> TokenCounter for F {
     }
 }
 
-/// Takes each so many bytes for a token, rounding up.
-///
-/// The default is 4, OpenAI's rule of thumb for English text
-/// (<https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them>). Bytes rather than
-/// characters, since scripts of several bytes a character take more tokens as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BytesPerToken(NonZeroU64);
-
-impl BytesPerToken {
-    /// A token for each `bytes` bytes.
-    #[must_use]
-    pub const fn new(bytes: NonZeroU64) -> Self {
-        Self(bytes)
-    }
-}
-
-impl Default for BytesPerToken {
-    fn default() -> Self {
-        Self(NonZeroU64::MIN.saturating_add(3))
-    }
-}
-
-impl TokenCounter for BytesPerToken {
-    fn count(&self, text: &str) -> u64 {
-        u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(self.0.get())
-    }
+/// OpenAI's rule of thumb for English text
+/// (<https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them>), in bytes rather than characters,
+/// since scripts of several bytes a character take more tokens as well.
+fn four_bytes_each(text: &str) -> u64 {
+    u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4)
 }
 
 /// Estimates what a request with a JSON body will take.
@@ -127,9 +86,9 @@ impl TokenCounter for BytesPerToken {
 ///
 /// * Prompt: the texts of `messages`, `contents`, `input`, `prompt`, `system`, `instructions` and `systemInstruction`,
 ///   with calls and results of tools in them; numbers there are token ids and count one each; `tools` count by their
-///   JSON text; images, sounds and documents [`ATTACHMENT_TOKENS`] each.
+///   JSON text; images, sounds and documents 1,000 each.
 /// * Output: `max_tokens`, `max_completion_tokens`, `max_output_tokens` or `generationConfig.maxOutputTokens`, times `n`,
-///   `best_of` or `candidateCount`, up to [`LARGEST_OUTPUT`].
+///   `best_of` or `candidateCount`, up to 1,048,576.
 ///
 /// What a conversation holds on the server (`previous_response_id`, `cachedContent`) is not known here.
 #[derive(Clone)]
@@ -140,7 +99,7 @@ pub struct BodyEstimator {
 }
 
 impl BodyEstimator {
-    /// How the tokens of a text are counted. Default: [`BytesPerToken`].
+    /// How the tokens of a text are counted. By default four bytes are a token.
     ///
     /// It is called once for each text, in the caller's future: it should not block.
     #[must_use]
@@ -176,14 +135,13 @@ impl BodyEstimator {
         }
         // The parser bounds the depth, so the walk below is bounded too.
         let body: Map<String, Value> = serde_json::from_slice(body).ok()?;
-        if !CONVERSATIONS.iter().any(|name| body.get(*name).is_some_and(|value| is_conversation(name, value)))
-        {
+        let is_one = |name: &str| body.get(name).is_some_and(|value| is_conversation(name, value));
+        if !CONVERSATIONS.split(' ').any(is_one) {
             return None;
         }
-        let read = |names: &[&str], count: &dyn Fn(&Value) -> u64| sum(members(&body, names).map(count));
-        let prompt = read(&CONVERSATIONS, &|value| self.content(value))
-            .saturating_add(read(&INSTRUCTIONS, &|value| self.content(value)))
-            .saturating_add(read(&TOOLS, &|value| self.counter.count(&value.to_string())));
+        let texts = members(&body, CONVERSATIONS).chain(members(&body, INSTRUCTIONS));
+        let tools = members(&body, TOOLS).map(|tools| self.counter.count(&tools.to_string()));
+        let prompt = sum(texts.map(|value| self.content(value)).chain(tools));
         Some(TokenEstimate::new(prompt, self.output(&body)))
     }
 
@@ -196,7 +154,9 @@ impl BodyEstimator {
             Value::Array(values) => sum(values.iter().map(|value| self.content(value))),
             Value::Object(object) if is_attachment(object) => ATTACHMENT_TOKENS,
             Value::Object(object) => {
-                let read = object.iter().filter(|(name, _)| !UNREAD.contains(&name.as_str()));
+                let read = object
+                    .iter()
+                    .filter(|(name, _)| !UNREAD.split(' ').any(|unread| unread == name.as_str()));
                 sum(read.map(|(_, value)| self.content(value)))
             }
         }
@@ -204,37 +164,31 @@ impl BodyEstimator {
 
     /// The most output of all answers.
     fn output(&self, body: &Map<String, Value>) -> u64 {
-        let stated = |names: &[&str]| {
-            let settings = members(body, &SETTINGS).filter_map(Value::as_object);
+        let stated = |names| {
+            let settings = members(body, SETTINGS).filter_map(Value::as_object);
             settings.chain([body]).flat_map(|object| members(object, names)).filter_map(Value::as_u64).max()
         };
-        let answers = stated(&ANSWERS).unwrap_or(1).clamp(1, MOST_ANSWERS);
-        stated(&OUTPUTS).unwrap_or(self.default_max_output).saturating_mul(answers).min(LARGEST_OUTPUT)
+        let answers = stated(ANSWERS).unwrap_or(1).clamp(1, MOST_ANSWERS);
+        stated(OUTPUTS).unwrap_or(self.default_max_output).saturating_mul(answers).min(LARGEST_OUTPUT)
     }
 }
 
 impl Default for BodyEstimator {
     fn default() -> Self {
-        Self {
-            counter: Arc::new(BytesPerToken::default()),
-            default_max_output: 1_024,
-            largest_body: 1024 * 1024,
-        }
+        Self { counter: Arc::new(four_bytes_each), default_max_output: 1_024, largest_body: 1024 * 1024 }
     }
 }
 
 impl fmt::Debug for BodyEstimator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("BodyEstimator")
-            .field("default_max_output", &self.default_max_output)
-            .field("largest_body", &self.largest_body)
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("BodyEstimator");
+        shown.field("default_max_output", &self.default_max_output);
+        shown.field("largest_body", &self.largest_body).finish_non_exhaustive()
     }
 }
 
-fn members<'a>(object: &'a Map<String, Value>, names: &[&str]) -> impl Iterator<Item = &'a Value> {
-    names.iter().filter_map(|name| object.get(*name))
+fn members<'a>(object: &'a Map<String, Value>, names: &'static str) -> impl Iterator<Item = &'a Value> {
+    names.split(' ').filter_map(|name| object.get(name))
 }
 
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
@@ -254,22 +208,19 @@ fn is_conversation(name: &str, value: &Value) -> bool {
 
 /// A `data:` url with base64 in it.
 fn is_encoded(text: &str) -> bool {
-    text.strip_prefix("data:")
-        .and_then(|rest| rest.split_once(','))
-        .is_some_and(|(media, _)| media.ends_with(";base64"))
+    let media = text.strip_prefix("data:").and_then(|rest| rest.split_once(','));
+    media.is_some_and(|(media, _)| media.ends_with(";base64"))
 }
 
 /// Whether a part stands for an image, a sound or a document.
 fn is_attachment(part: &Map<String, Value>) -> bool {
-    let kind = part.get("type").and_then(Value::as_str);
-    let is_data =
-        part.get("data").is_some_and(Value::is_string) && members(part, &MEDIA_TYPES).next().is_some();
-    match kind {
+    let any = |names| members(part, names).next().is_some();
+    match part.get("type").and_then(Value::as_str) {
         // Anthropic's documents of plain text stand in `data` as well.
         Some("text") => false,
         Some("image_generation_call") => true,
         Some("url") if part.contains_key("url") => true,
-        _ => is_data || members(part, &ATTACHED).next().is_some(),
+        _ => part.get("data").is_some_and(Value::is_string) && any(MEDIA_TYPES) || any(ATTACHED),
     }
 }
 

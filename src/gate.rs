@@ -71,6 +71,7 @@ mod memory;
 mod permit;
 mod queue;
 mod refusal;
+mod report;
 mod scope;
 mod snapshot;
 mod state;
@@ -200,6 +201,7 @@ impl Gate {
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
     /// than with a refusal of a call that this gate let go, for example as an error event inside of a stream.
+    /// [`report`](Self::report) takes what was read of such an event.
     ///
     /// Without effect where the gate can hold no more scopes.
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {

@@ -22,6 +22,7 @@ mod outcome;
 mod quota;
 mod read;
 mod replay;
+mod report;
 mod retry_budget;
 mod route;
 mod run;

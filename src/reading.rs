@@ -27,17 +27,17 @@ pub use marks::NativeSpillOver;
 pub(crate) use marks::{number, proxy_attempts};
 pub use profile::{CountedBy, Profile, ProfileBuilder, ProfileError};
 pub use value::TimeUnit;
-pub use why::{Noted, NotedAs, why};
+pub use why::{NotedAs, why};
 
 use crate::units::{QuotaUnit, QuotaUnits};
 
-/// The longest part of a body that is looked at, in bytes.
-pub const MAX_BODY: usize = 64 * 1024;
+/// The longest part of a body that is read, in bytes.
+pub(crate) const MAX_BODY: usize = 64 * 1024;
 
-/// The longest value of a field that is looked at, in bytes, the structured fields apart.
+/// The longest value of a field that is read, in bytes, the structured fields apart.
 const MAX_FIELD: usize = 1024;
 
-/// The most lines of a structured or date field that are looked at.
+/// The most lines of a structured or date field that are read.
 const MAX_LINES: usize = 8;
 
 /// Why no wait will help.
@@ -72,7 +72,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Reads a response with the standard profile; `body` is the (possibly cut) body where it is at hand.
+    /// Reads a response with the standard profile; `body` is the (possibly cut) body, if it is at hand.
     #[must_use]
     pub fn from_parts(
         status: StatusCode,
@@ -85,7 +85,7 @@ impl Reading {
 
     /// Reads a response with what is known of one vendor.
     ///
-    /// The body counts only with a status that [`Profile::inspects_body_of`] names.
+    /// The body counts only with a status that may refuse for want of capacity, by itself or by the profile.
     #[must_use]
     pub fn with_profile(
         profile: &Profile,
@@ -198,19 +198,19 @@ impl Reading {
         self.limits.as_slice()
     }
 
-    /// Why no wait will help, where that is so.
+    /// Why no wait will help, if so.
     #[must_use]
     pub const fn terminal(&self) -> Option<Terminal> {
         self.terminal
     }
 
-    /// The least wait that the vendor's documentation asks for where a response advises none.
+    /// The least wait that the vendor's documentation asks for if a response advises none.
     #[must_use]
     pub const fn backoff_floor(&self) -> Option<Duration> {
         self.backoff_floor
     }
 
-    /// The server's id of the request, where it is short and printable.
+    /// The server's id of the request, if it is short and printable.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_ref().and_then(|id| id.to_str().ok())

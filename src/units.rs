@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 /// [draft-ietf-httpapi-ratelimit-headers]).
 ///
 /// [draft-ietf-httpapi-ratelimit-headers]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum QuotaUnit {
     /// Calls, whatever their size.
+    #[default]
     Requests,
     /// Tokens of prompt and completion together.
     Tokens,
@@ -42,17 +43,6 @@ impl QuotaUnit {
             Self::Quota => "quota",
         }
     }
-
-    const fn bit(self) -> u8 {
-        match self {
-            Self::Requests => 1,
-            Self::Tokens => 1 << 1,
-            Self::InputTokens => 1 << 2,
-            Self::OutputTokens => 1 << 3,
-            Self::Concurrency => 1 << 4,
-            Self::Quota => 1 << 5,
-        }
-    }
 }
 
 impl fmt::Display for QuotaUnit {
@@ -64,6 +54,12 @@ impl fmt::Display for QuotaUnit {
 /// A set of [`QuotaUnit`]s, for example the ones a refusal says are exhausted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct QuotaUnits(u8);
+
+const fn bit(unit: QuotaUnit) -> u8 {
+    #[expect(clippy::as_conversions, reason = "the six units are numbered from 0")]
+    let number = unit as u8;
+    1 << number
+}
 
 impl QuotaUnits {
     /// The set without members.
@@ -78,13 +74,13 @@ impl QuotaUnits {
     /// Whether `unit` is a member.
     #[must_use]
     pub const fn contains(self, unit: QuotaUnit) -> bool {
-        self.0 & unit.bit() != 0
+        self.0 & bit(unit) != 0
     }
 
     /// The set with `unit` as a member.
     #[must_use]
     pub const fn with(self, unit: QuotaUnit) -> Self {
-        Self(self.0 | unit.bit())
+        Self(self.0 | bit(unit))
     }
 
     /// The members, in the order of [`QuotaUnit`].
@@ -102,6 +98,12 @@ impl fmt::Debug for QuotaUnits {
 impl FromIterator<QuotaUnit> for QuotaUnits {
     fn from_iter<T: IntoIterator<Item = QuotaUnit>>(units: T) -> Self {
         units.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+impl Extend<QuotaUnit> for QuotaUnits {
+    fn extend<T: IntoIterator<Item = QuotaUnit>>(&mut self, units: T) {
+        *self = units.into_iter().fold(*self, Self::with);
     }
 }
 

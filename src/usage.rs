@@ -9,7 +9,7 @@
 //! | Anthropic | `usage`, `message.usage` | <https://docs.anthropic.com/en/api/messages-streaming> |
 //! | Gemini, Vertex AI | `usageMetadata` | <https://ai.google.dev/api/generate-content#UsageMetadata> |
 //!
-//! Sans-IO: the body is fed in pieces, cut anywhere; where the pieces come from is the business of the caller.
+//! Sans-IO: the body is fed in pieces, cut anywhere; the caller gets them.
 
 mod json;
 
@@ -18,9 +18,7 @@ use http::HeaderValue;
 use crate::pace::TokenUsage;
 use json::Json;
 
-/// The largest count that is believed, in tokens.
-///
-/// No context window comes near it. Believing more would let one wrong number put a scope in debt for days.
+/// The largest count that is believed, in tokens: more would let one wrong number put a scope in debt for days.
 const LARGEST_COUNT: u64 = 100_000_000;
 
 /// Reads the token usage out of a response body.
@@ -30,48 +28,34 @@ const LARGEST_COUNT: u64 = 100_000_000;
 ///
 /// There is no `Debug`: it would show pieces of the body.
 pub(crate) struct UsageScanner {
-    framing: Framing,
-    line: Line,
+    /// How each line starts that goes on with a JSON text; `None` if the whole body is one.
+    lines: Option<&'static [u8]>,
+    /// How the line that is being read must go on until JSON comes; `None` if it is of another kind.
+    expected: Option<&'static [u8]>,
     json: Json,
     counts: Counts,
 }
 
-enum Framing {
-    /// The body is one JSON text.
-    Whole,
-    /// Each line that starts so goes on with a JSON text.
-    Lines(&'static [u8]),
-}
-
-/// The line that is being read.
-enum Line {
-    /// It must go on so; after that comes JSON.
-    Expect(&'static [u8]),
-    /// It is of another kind.
-    Skip,
-}
-
 impl UsageScanner {
-    /// A scanner for bodies of this `Content-Type`; `None` where no usage can be found in them.
+    /// A scanner for bodies of this `Content-Type`; `None` if no usage can be found in them.
     ///
     /// JSON is read whole, `text/event-stream` by its `data:` lines and `application/x-ndjson` line by line.
     pub(crate) fn for_content_type(value: Option<&HeaderValue>) -> Option<Self> {
         let text = value?.to_str().ok()?;
         let media = text.split(';').next()?.trim().to_ascii_lowercase();
-        let framing = match media.as_str() {
-            "application/json" => Framing::Whole,
-            "text/event-stream" => Framing::Lines(b"data:"),
-            "application/x-ndjson" => Framing::Lines(b""),
-            other if other.ends_with("+json") => Framing::Whole,
+        let lines: Option<&[u8]> = match media.as_str() {
+            "text/event-stream" => Some(b"data:"),
+            "application/x-ndjson" => Some(b""),
+            "application/json" => None,
+            other if other.ends_with("+json") => None,
             _ => return None,
         };
-        let line = framing.line();
-        Some(Self { framing, line, json: Json::default(), counts: Counts::default() })
+        Some(Self { lines, expected: lines, json: Json::default(), counts: Counts::default() })
     }
 
     /// Reads the next piece of the body.
     pub(crate) fn feed(&mut self, data: &[u8]) {
-        if matches!(self.framing, Framing::Whole) {
+        if self.lines.is_none() {
             return self.json.read(data, &mut self.counts);
         }
         let mut rest = data;
@@ -82,18 +66,18 @@ impl UsageScanner {
             let Some((_, tail)) = tail.split_first() else { return };
             // Whatever a broken line has left open ends with it.
             self.json = Json::default();
-            self.line = self.framing.line();
+            self.expected = self.lines;
             rest = tail;
         }
     }
 
     fn feed_line(&mut self, mut part: &[u8]) {
-        while let Line::Expect([next, after @ ..]) = self.line {
+        while let Some([next, after @ ..]) = self.expected {
             let Some((byte, rest)) = part.split_first() else { return };
-            self.line = if byte == next { Line::Expect(after) } else { Line::Skip };
+            self.expected = (byte == next).then_some(after);
             part = rest;
         }
-        if matches!(self.line, Line::Expect(_)) {
+        if self.expected.is_some() {
             self.json.read(part, &mut self.counts);
         }
     }
@@ -107,81 +91,41 @@ impl UsageScanner {
     }
 }
 
-impl Framing {
-    /// How a line starts.
-    const fn line(&self) -> Line {
-        match self {
-            Self::Whole => Line::Expect(b""),
-            Self::Lines(prefix) => Line::Expect(prefix),
-        }
-    }
-}
+/// A count by its place among [`NAMES`].
+type Count = usize;
 
-/// What a count counts.
-#[derive(Clone, Copy)]
-enum Count {
-    /// The whole prompt.
-    Prompt,
-    /// The prompt as OpenAI's Responses (whole) and Anthropic (without what the cache was read or written for) name it.
-    Input,
-    /// The part of the prompt that was read from the cache, included in it.
-    Cached,
-    /// What was written to the cache, on top of [`Count::Input`].
-    CacheWritten,
-    Output,
-    /// Output that is not part of [`Count::Output`].
-    Thoughts,
-}
+/// The names of the counts: the whole prompt; the prompt as OpenAI's Responses (whole) and Anthropic (without what the cache
+/// was read or written for) name it; the part of it that was read from the cache; what was written to the cache, on top of
+/// Anthropic's; the output; output that is not part of that.
+const NAMES: [&str; 6] = [
+    "prompt_tokens promptTokenCount",
+    "input_tokens",
+    "cached_tokens cachedContentTokenCount",
+    "cache_creation_input_tokens",
+    "completion_tokens output_tokens candidatesTokenCount",
+    "thoughtsTokenCount",
+];
 
-impl Count {
-    fn named(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"prompt_tokens" | b"promptTokenCount" => Self::Prompt,
-            b"input_tokens" => Self::Input,
-            b"cached_tokens" | b"cachedContentTokenCount" => Self::Cached,
-            b"cache_creation_input_tokens" => Self::CacheWritten,
-            b"completion_tokens" | b"output_tokens" | b"candidatesTokenCount" => Self::Output,
-            b"thoughtsTokenCount" => Self::Thoughts,
-            _ => return None,
-        })
-    }
+fn count_named(name: &[u8]) -> Option<Count> {
+    NAMES.iter().position(|names| names.split(' ').any(|known| known.as_bytes() == name))
 }
 
 /// The counts that were stated, in tokens.
 #[derive(Default)]
-struct Counts {
-    prompt: Option<u64>,
-    input: Option<u64>,
-    cached: Option<u64>,
-    cache_written: Option<u64>,
-    output: Option<u64>,
-    thoughts: Option<u64>,
-}
+struct Counts([Option<u64>; 6]);
 
 impl Counts {
-    const fn set(&mut self, count: Count, tokens: u64) {
-        if tokens > LARGEST_COUNT {
-            return;
+    fn set(&mut self, count: Count, tokens: u64) {
+        if let Some(place) = self.0.get_mut(count).filter(|_| tokens <= LARGEST_COUNT) {
+            *place = Some(tokens);
         }
-        let place = match count {
-            Count::Prompt => &mut self.prompt,
-            Count::Input => &mut self.input,
-            Count::Cached => &mut self.cached,
-            Count::CacheWritten => &mut self.cache_written,
-            Count::Output => &mut self.output,
-            Count::Thoughts => &mut self.thoughts,
-        };
-        *place = Some(tokens);
     }
 
     /// Takes over what a later statement says.
     fn merge(&mut self, later: &Self) {
-        self.prompt = later.prompt.or(self.prompt);
-        self.input = later.input.or(self.input);
-        self.cached = later.cached.or(self.cached);
-        self.cache_written = later.cache_written.or(self.cache_written);
-        self.output = later.output.or(self.output);
-        self.thoughts = later.thoughts.or(self.thoughts);
+        for (known, later) in self.0.iter_mut().zip(later.0) {
+            *known = later.or(*known);
+        }
     }
 
     /// What counts against limits.
@@ -189,18 +133,15 @@ impl Counts {
     /// Cached input does not (Azure OpenAI says so of provisioned deployments, Anthropic of all its limits), input
     /// that is written to a cache does. Without any count of the input nothing is known: 0 would be a wrong answer.
     fn usage(&self) -> Option<TokenUsage> {
-        let cached = self.cached.unwrap_or(0);
-        let input = match (self.prompt, self.input) {
+        let [prompt, input, cached, written, output, thoughts] = self.0;
+        let cached = cached.unwrap_or(0);
+        let input = match prompt {
             // Gateways that translate Anthropic's answer count the cache into the prompt, and repeat its counts.
-            (Some(prompt), _) => prompt.saturating_sub(cached),
-            (None, Some(input)) => {
-                input.saturating_sub(cached).saturating_add(self.cache_written.unwrap_or(0))
-            }
-            (None, None) => return None,
+            Some(prompt) => prompt.saturating_sub(cached),
+            None => input?.saturating_sub(cached).saturating_add(written.unwrap_or(0)),
         };
         // An embedding has no output, and states none.
-        let output = self.output.unwrap_or(0).saturating_add(self.thoughts.unwrap_or(0));
-        Some(TokenUsage::new(input, output))
+        Some(TokenUsage::new(input, output.unwrap_or(0).saturating_add(thoughts.unwrap_or(0))))
     }
 }
 

@@ -147,6 +147,15 @@ fn the_second_round_is_read_as_expected() {
     all_read_as_expected(&cases);
 }
 
+/// Services that nobody had tried when the rules were made; what each should read as was written down first. A null source
+/// or set of units is left open.
+#[test]
+fn services_never_heard_of_are_read_as_expected() {
+    let cases = open_cases(include_str!("data/unheard_responses.jsonl"));
+    assert!(cases.iter().all(|case| !case.source.is_empty()));
+    all_read_as_expected(&cases);
+}
+
 /// Profiles of services that no built-in row should know, each in at most ten lines.
 const OF_THEIR_USERS: [&str; 4] = [
     r#"

@@ -493,6 +493,11 @@ fn a_plan_that_is_used_up_without_a_time_spills() {
         ("You are limited to 20 API calls / minute. Please upgrade.", false),
         ("Rate limit exceeded, upgrade for more", false),
         ("Minutely API request limit exceeded. Please try again in one minute.", false),
+        ("You have reached your monthly limit.", true),
+        ("100 requests over a 24 hour period are allowed, quota exceeded", true),
+        ("You have reached your monthly limit. Try again in 20 days", false),
+        ("Daily limit reached? No: 60 requests per minute exceeded", false),
+        ("See your daily usage in the dashboard", false),
     ] {
         let reading = read(429, &[], Some(&serde_json::json!({ "reason": message }).to_string()));
         assert_eq!(reading.terminal() == Some(Terminal::QuotaExhausted), terminal, "{message}");

@@ -178,6 +178,40 @@ fn a_member_is_in_the_unit_of_its_name_or_says_nothing() {
 }
 
 #[test]
+fn a_name_may_be_spread_over_two_members_and_a_wait_of_something_sold_is_none() {
+    bodies(&[
+        (r#"{"retry":{"after":5}}"#, Some(5_000)),
+        (r#"{"error":{"retry":{"after_ms":1500,"max":9}}}"#, Some(1_500)),
+        (r#"{"wait":{"seconds":12}}"#, Some(12_000)),
+        (r#"{"retry":[{"after":5},{"after":7}]}"#, Some(7_000)),
+        (r#"{"rateLimit":{"remaining":0,"limit":9,"reset":{"in":30}}}"#, Some(30_000)),
+        (r#"{"quota":{"reset":{"at":"2026-03-01T12:05:00Z"}}}"#, Some(300_000)),
+        (r#"{"retry":{"count":3,"limit":5,"attempts":2,"enabled":1,"value":9}}"#, None),
+        (r#"{"cache":{"after":5}}"#, None),
+        (r#"{"max_retry":{"after":5}}"#, None),
+        (r#"{"password":{"reset":{"at":"2026-03-01T12:05:00Z"}}}"#, None),
+        (r#"{"subscription":{"renews_at":"2026-03-05T00:00:00Z"}}"#, None),
+        (r#"{"user":{"plan":{"limits":{"renews_at":"2026-03-05T00:00:00Z"}}}}"#, None),
+        (
+            r#"{"trial":{"reset_at":"2026-03-05T00:00:00Z"},"limit":{"reset_at":"2026-03-01T12:05:00Z"}}"#,
+            Some(300_000),
+        ),
+    ]);
+}
+
+#[test]
+fn a_penalty_is_a_wait_and_a_call_that_took_too_long_is_none() {
+    messages(&[
+        ("You have been timed out for 60 seconds.", Some(60_000)),
+        ("Timed out for 60 seconds waiting for the upstream", None),
+        ("The request timed out after 60 seconds", None),
+        ("Requests are blocked during the remaining period of 564 seconds.", Some(564_000)),
+        ("The remaining period of 564 seconds of your trial", None),
+        ("a wait of 20 seconds is needed", Some(20_000)),
+    ]);
+}
+
+#[test]
 fn of_several_limits_in_a_body_the_spent_ones_count() {
     bodies(&[
         (

@@ -10,7 +10,7 @@ use super::cool_down::refuse;
 use super::queue::{Number, Priority, Queue, STEP, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
+use crate::pace::{Amounts, Cost, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -156,6 +156,13 @@ impl State {
                 number
             }
         }
+    }
+
+    /// A call that was sent without asking.
+    pub(super) fn send_unasked(&mut self, cost: Cost, now: Instant) -> (Number, Sent) {
+        self.last_used = now;
+        let request = Request { cost, class: Priority::Normal, deadline: None, place: None };
+        (self.take_number(&request), self.pace.send(cost, now))
     }
 
     /// The number of a call after one more refusal: never behind those that have yet to come.

@@ -15,7 +15,7 @@ use crate::gate::{
     StoreRequest,
 };
 use crate::pace::{Cost, Planned, TokenEstimate};
-use crate::reading::{CountedBy, Hint, HintKind, Profile, Reading, Terminal};
+use crate::reading::{CountedBy, Hint, HintKind, Profile, Reading, ServiceLimit, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
 
@@ -151,10 +151,9 @@ impl Entry<'_> {
             self.gate.admitted(&self.scope, route, sent_at);
         }
         let Some(reading) = reading else { return };
-        // A service that spilled the call over by itself states the limits of another deployment.
-        let elsewhere = reading.native_spill_over().is_some_and(|native| native.spilled_over);
-        let learns = !elsewhere && (reading.limits().is_empty() || self.learns(profile, at));
-        permit.observe(if learns { reading.limits() } else { &[] }, at);
+        let limits = own_limits(reading);
+        let learns = limits.is_empty() || self.learns(profile, at);
+        permit.observe(if learns { limits } else { &[] }, at);
     }
 
     /// Whether the scope that the call was counted in learns what a success of its route states.
@@ -178,20 +177,37 @@ impl Entry<'_> {
         deadline: Instant,
         at: Instant,
     ) -> Option<Place> {
-        let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
-        match reading.terminal() {
-            // A directive is about the one request; the moment beside it is everybody's.
-            Some(Terminal::ServerDirective) if explicit => {}
-            // An empty account says nothing of the others' pace, nor does a request that is too large.
-            Some(_) => return None,
-            None => {}
-        }
-        let advice = reading.hint().map(Hint::wait);
-        let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-        let place = permit.refused(advice, reading.exhausted(), planned, at);
+        let place = refused(permit, reading, planned, deadline, at)?;
         self.close_account(at);
         Some(place)
     }
+}
+
+/// Teaches the gate a refusal for want of capacity.
+pub(super) fn refused(
+    permit: Permit,
+    reading: &Reading,
+    planned: Duration,
+    deadline: Instant,
+    at: Instant,
+) -> Option<Place> {
+    let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
+    match reading.terminal() {
+        // A directive is about the one request; the moment beside it is everybody's.
+        Some(Terminal::ServerDirective) if explicit => {}
+        // An empty account says nothing of the others' pace, nor does a request that is too large.
+        Some(_) => return None,
+        None => {}
+    }
+    let advice = reading.hint().map(Hint::wait);
+    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
+    Some(permit.refused(advice, reading.exhausted(), planned, at))
+}
+
+/// The limits of a response, but of a service that spilled the call over by itself: those are of another deployment.
+pub(super) fn own_limits(reading: &Reading) -> &[ServiceLimit] {
+    let elsewhere = reading.native_spill_over().is_some_and(|native| native.spilled_over);
+    if elsewhere { &[] } else { reading.limits() }
 }
 
 /// The route of a request as a number, unless the user named its scope or the scope's label says what is counted.

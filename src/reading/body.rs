@@ -15,6 +15,7 @@ use arrayvec::ArrayVec;
 
 use json::Json;
 use member::Rank;
+use serde_json::value::RawValue;
 
 use super::MAX_BODY;
 use super::hint::HintKind;
@@ -22,21 +23,20 @@ use super::profile::{Rules, is_rate_code, normal_code};
 use super::value::{Advice, Clock};
 use crate::units::QuotaUnits;
 
-/// The most elements of an array and the most embedded headers that are looked at.
+/// The most elements of an array, and the most embedded headers, that are read.
 const MAX_ELEMENTS: usize = 32;
 
 /// How deep the walk goes, and how often JSON inside a JSON string is opened.
 const MAX_DEPTH: u8 = 8;
 const MAX_NESTED: u8 = 2;
 
-/// The longest code, and the longest message that is read for sentences.
+/// In bytes; of a longer message this much is read.
 const MAX_CODE: usize = 64;
 const MAX_MESSAGE: usize = 8 * 1024;
 
 /// A quota per day whose stated delay is shorter than this is not honest about it.
 pub(super) const HONEST_DAILY_DELAY: Duration = Duration::from_secs(3_600);
 
-/// The wait that a body states.
 #[derive(Debug, Clone)]
 pub(super) struct BodyAdvice {
     pub(super) advice: Advice,
@@ -45,24 +45,24 @@ pub(super) struct BodyAdvice {
     rank: Rank,
 }
 
-/// What a body says.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     pub(super) advice: Option<BodyAdvice>,
+    /// Every wait that was stated, if somebody asks for them.
+    pub(super) heard: Option<Vec<BodyAdvice>>,
     /// What codes, quota ids and embedded counters name.
     pub(super) units: QuotaUnits,
     /// What sentences name, if nothing better does.
     pub(super) prose_units: QuotaUnits,
     /// Whether a code says that no wait helps, and no message that this one passes.
     pub(super) final_code: bool,
-    /// Whether a message says that no wait helps.
     pub(super) final_phrase: bool,
     /// Whether the request is larger than the limit, and not only than what is left of it.
     pub(super) too_large: bool,
     /// Whether a message says so in so many words, which some say of what is left, too.
     pub(super) says_too_large: bool,
     pub(super) daily_quota: bool,
-    /// Whether a message names a quota per day or longer, whose times are honest if there are any.
+    /// Whether something names a quota per day or longer, whose times are honest if there are any.
     pub(super) long_quota: bool,
     /// Whether a code, or for some vendors a message, says that a rate was exceeded.
     pub(super) rate_limited: bool,
@@ -73,31 +73,10 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Reads a body, of which only the first [`MAX_BODY`] bytes are looked at.
-    pub(super) fn read(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Self {
-        Self::walk(rules, body, clock, None).0
-    }
-
-    /// Every wait that a body states, the one that counts among them.
-    pub(super) fn heard(rules: &Rules, body: &[u8], clock: &Clock<'_>) -> Vec<BodyAdvice> {
-        Self::walk(rules, body, clock, Some(Vec::new())).1.unwrap_or_default()
-    }
-
-    fn walk(
-        rules: &Rules,
-        body: &[u8],
-        clock: &Clock<'_>,
-        heard: Option<Vec<BodyAdvice>>,
-    ) -> (Self, Option<Vec<BodyAdvice>>) {
-        let mut walk = Walk {
-            rules,
-            clock,
-            nested: 0,
-            passes: false,
-            cost: Cost::default(),
-            heard,
-            found: Self::default(),
-        };
+    /// Reads the first [`MAX_BODY`] bytes of a body; keeps every wait that it states if that is `explained`.
+    pub(super) fn read(rules: &Rules, body: &[u8], clock: &Clock<'_>, explained: bool) -> Self {
+        let found = Self { heard: explained.then(Vec::new), ..Self::default() };
+        let mut walk = Walk { rules, clock, nested: 0, passes: false, cost: Default::default(), found };
         let body = body.get(..MAX_BODY).unwrap_or(body);
         // A byte order mark is no JSON, and sent before it nevertheless (RFC 8259 §8.1).
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii();
@@ -112,7 +91,7 @@ impl Body {
         }
         walk.wait_for_cost();
         walk.found.final_code &= !walk.passes;
-        (walk.found, walk.heard)
+        walk.found
     }
 }
 
@@ -150,39 +129,27 @@ impl Path {
 
 /// What surrounds a member.
 #[derive(Debug, Clone, Copy, Default)]
-struct Around {
-    /// Whether it is below a name that names a limit.
+struct Around<'k> {
+    /// The words of the name that it is below.
+    name: &'k str,
+    /// Whether it is below a name of something that is sold: when a subscription is renewed is no reset.
+    sold: bool,
+    /// Whether it is below a name of a limit.
     limits: bool,
     /// Whether something is left of the limit that it is about.
     unspent: bool,
     depth: u8,
 }
 
-impl Around {
-    fn below(self) -> Self {
-        Self { depth: self.depth.saturating_add(1), ..self }
-    }
-}
-
 struct Walk<'a> {
     rules: &'a Rules,
     clock: &'a Clock<'a>,
     nested: u8,
-    /// Whether a message says that a final code is none here.
+    /// Whether a message says that a final code is not final here.
     passes: bool,
-    cost: Cost,
-    /// Every wait that was stated, if somebody asks for it.
-    heard: Option<Vec<BodyAdvice>>,
+    /// What a GraphQL query costs, in the order of [`COSTS`](member::COSTS).
+    cost: [Option<Duration>; 4],
     found: Body,
-}
-
-/// What a GraphQL query costs, and what there is for it: <https://shopify.dev/docs/api/usage/limits>.
-#[derive(Default)]
-struct Cost {
-    requested: Option<Duration>,
-    most: Option<Duration>,
-    available: Option<Duration>,
-    restored: Option<Duration>,
 }
 
 impl Walk<'_> {
@@ -190,10 +157,7 @@ impl Walk<'_> {
         match root {
             Json::Object(_) => self.child(root, path, Around::default()),
             // Google wraps the error in a list of one, Salesforce lists its errors.
-            Json::Array(list) => list
-                .iter()
-                .take(MAX_ELEMENTS)
-                .filter_map(|element| Json::read(element.get()))
+            Json::Array(list) => elements(list)
                 .filter(|element| matches!(element, Json::Object(_)))
                 .for_each(|element| self.child(&element, path, Around::default())),
             Json::String(text) => self.message(text, path),
@@ -217,38 +181,33 @@ impl Walk<'_> {
         if text.len() <= MAX_CODE && !text.contains(char::is_whitespace) {
             // Dropbox: `too_many_write_operations`, in summaries followed by `/...`.
             let code = normal_code(text.split('/').next().unwrap_or(text));
-            self.found.units =
-                self.rules.unit_of_code(&code).into_iter().fold(self.found.units, QuotaUnits::with);
+            self.found.units.extend(self.rules.unit_of_code(&code));
             self.found.rate_limited |= is_rate_code(&code);
         }
     }
 
-    /// Reads a value below a key.
-    fn child(&mut self, value: &Json<'_>, path: &Path, around: Around) {
+    fn child(&mut self, value: &Json<'_>, path: &Path, around: Around<'_>) {
         if around.depth >= MAX_DEPTH {
             return;
         }
+        let depth = around.depth.saturating_add(1);
         match value {
             Json::Object(members) => {
                 // Of several limits those that are spent count.
-                let left = members.get("remaining").and_then(|left| member::left(&Json::read(left.get())?));
-                let around = Around {
-                    unspent: left.is_some_and(|left| !left.is_zero_or_less()),
-                    limits: around.limits || left.is_some() && members.contains_key("limit"),
-                    ..around
-                };
+                let left = members.get("remaining").and_then(|left| Json::read(left.get())?.count());
+                let unspent = left.is_some_and(|left| !left.is_zero_or_less());
+                let limits = around.limits || left.is_some() && members.contains_key("limit");
                 for (key, value) in members {
                     if let Some(value) = Json::read(value.get()) {
-                        self.member(key, &value, path, around);
+                        self.member(key, &value, path, Around { unspent, limits, ..around });
                     }
                 }
             }
             Json::Array(list) => {
                 let path = path.element();
-                for element in list.iter().take(MAX_ELEMENTS).filter_map(|element| Json::read(element.get()))
-                {
+                for element in elements(list) {
                     match element {
-                        Json::Object(_) => self.child(&element, &path, around.below()),
+                        Json::Object(_) => self.child(&element, &path, Around { depth, ..around }),
                         Json::String(text) => self.message(&text, &path),
                         _ => {}
                     }
@@ -258,20 +217,22 @@ impl Walk<'_> {
         }
     }
 
-    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, around: Around) {
+    fn member(&mut self, key: &str, value: &Json<'_>, parent: &Path, around: Around<'_>) {
         let spaced = words::spaced(key);
         let words: ArrayVec<&str, 16> = spaced.split('-').take(16).collect();
         let path = parent.key(key);
-        if self.wait_member(&words, value, &path, around) || self.cost_member(&words, value) {
+        if self.wait_member(&words, value, &path, around) || self.cost_member(&spaced, value) {
             return;
         }
         match (words.as_slice(), value) {
             (["headers"], _) => self.headers(value, &path),
-            (["quota", "id" | "limit"], _) => self.quota_id(value),
+            (["quota", "id" | "limit"], Json::String(id)) => self.quota_id(&id.to_ascii_lowercase()),
             (["violated", "policies"], _) => self.violated_policies(value),
             (_, Json::Object(_) | Json::Array(_)) => {
                 let limits = words.last().is_some_and(|last| matches!(*last, "limit" | "limits"));
-                self.child(value, &path, Around { limits, ..around.below() });
+                let sold = around.sold || words::names_sale(&words);
+                let depth = around.depth.saturating_add(1);
+                self.child(value, &path, Around { name: &spaced, sold, limits, depth, ..around });
             }
             (words, Json::String(text)) => {
                 if words::holds_code(words) {
@@ -285,6 +246,10 @@ impl Walk<'_> {
             _ => {}
         }
     }
+}
+
+fn elements<'j>(list: &'j [&'j RawValue]) -> impl Iterator<Item = Json<'j>> {
+    list.iter().take(MAX_ELEMENTS).filter_map(|element| Json::read(element.get()))
 }
 
 #[cfg(test)]

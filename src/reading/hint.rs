@@ -1,4 +1,4 @@
-//! The wait that a response advises, and where it was read.
+//! The wait that a response advises, and its source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,7 +30,7 @@ impl Hint {
         self.wait
     }
 
-    /// The instant as the server stated it, by the server's clock, where the advice was an instant.
+    /// The instant as the server stated it, by the server's clock, if the advice was an instant.
     #[must_use]
     pub const fn at(&self) -> Option<SystemTime> {
         self.at

@@ -1,14 +1,13 @@
 //! One response, one pass over its headers, and the rules by which the parts make a reading.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::body::{Body, HONEST_DAILY_DELAY};
 use super::hint::{Hint, HintKind, HintSource};
-use super::marks::{Marks, may_be_mark};
+use super::marks::Marks;
 use super::names::may_be_limit;
 use super::profile::{Profile, Rules, is_rate_code, normal_code};
 use super::structured::{self, Policies};
@@ -18,15 +17,14 @@ use super::windows::{Summary, Windows};
 use super::{MAX_LINES, Reading, Terminal};
 use crate::units::{QuotaUnit, QuotaUnits};
 
-/// Completes a reading that has only its status and moment.
 pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, reading: &mut Reading) {
     let rules = profile.rules();
     let clock = Clock::new(headers, reading.received_at, rules.utc_offset);
     let mut fields = Fields::default();
     for (name, value) in headers {
-        if may_be_limit(name) {
+        if may_be_limit(name.as_str()) {
             fields.note(name, value, &clock);
-        } else if may_be_mark(name.as_str().as_bytes()) {
+        } else {
             fields.marks.note(name.as_str(), value);
         }
     }
@@ -39,14 +37,13 @@ pub(super) fn read(profile: &Profile, headers: &HeaderMap, body: Option<&[u8]>, 
     let accepted = reading.status.as_u16() < 400;
     reading.exhausted = fields.windows.state_limits(accepted, rules, &clock, &mut reading.limits);
     if profile.inspects_body_of(reading.status) {
-        let body = body.map(|body| Body::read(rules, body, &clock)).unwrap_or_default();
+        let body = body.map(|body| Body::read(rules, body, &clock, false)).unwrap_or_default();
         let refusal =
             Refusal { rules, status: reading.status, headers, fields: &fields, clock: &clock, body };
         refusal.judge(reading);
     }
 }
 
-/// What the pass over the headers finds.
 #[derive(Default)]
 struct Fields<'h> {
     windows: Windows<'h>,
@@ -58,7 +55,7 @@ struct Fields<'h> {
 }
 
 impl<'h> Fields<'h> {
-    fn note(&mut self, name: &'h http::HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
+    fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) {
         let text = name.as_str();
         if text.ends_with("ratelimit") || text.ends_with("ratelimit-policy") {
             if self.structured < MAX_LINES
@@ -80,16 +77,12 @@ fn window_in_json(value: &[u8]) -> Option<Duration> {
     if value.len() > super::MAX_FIELD || !value.trim_ascii().starts_with(b"{") {
         return None;
     }
-    let members: std::collections::BTreeMap<String, serde_json::Value> =
-        serde_json::from_slice(value).ok()?;
-    let names = |key: &str| {
-        ["period", "window", "interval"].iter().any(|word| key.to_ascii_lowercase().contains(word))
-    };
-    let stated = members.iter().filter(|(key, _)| names(key)).find_map(|(_, value)| value.as_str())?;
-    super::value::iso8601(stated.as_bytes())
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(value).ok()?;
+    let names = |key: &str| ["period", "window", "interval"].iter().any(|word| key.contains(word));
+    let stated = members.iter().filter(|(key, _)| names(&key.to_ascii_lowercase()));
+    super::value::iso8601(stated.filter_map(|(_, value)| value.as_str()).next()?.as_bytes())
 }
 
-/// A response that may be a refusal for want of capacity.
 struct Refusal<'a> {
     rules: &'a Rules,
     status: StatusCode,
@@ -120,7 +113,7 @@ impl Refusal<'_> {
                 Some(Terminal::ServerDirective) => QuotaUnits::EMPTY,
                 Some(Terminal::RequestTooLarge) | None => self.named_units(),
             };
-            reading.exhausted = union(reading.exhausted, named);
+            reading.exhausted.extend(named.iter());
         }
         if reading.terminal.is_none() && hint.is_none() {
             reading.backoff_floor = self.rules.backoff_floor();
@@ -189,8 +182,7 @@ impl Refusal<'_> {
 
     /// What the response names as exhausted, the counters apart: a header that says so, else codes, else sentences.
     fn named_units(&self) -> QuotaUnits {
-        let mut seen = ArrayVec::<&str, 8>::new();
-        let mut units = QuotaUnits::EMPTY;
+        let (mut seen, mut units) = (ArrayVec::<&str, 8>::new(), QuotaUnits::EMPTY);
         for (header, part, unit) in self.rules.markers() {
             let says = |value: &HeaderValue| contains_ignore_case(value.as_bytes(), part);
             // The first match of a header counts.
@@ -202,7 +194,8 @@ impl Refusal<'_> {
             }
         }
         if units.is_empty() {
-            units = union(self.body.units, self.fields.windows.units_of(&self.body.violated, self.rules));
+            units = self.body.units;
+            units.extend(self.fields.windows.units_of(&self.body.violated, self.rules).iter());
         }
         let counted = self.fields.windows.spent(self.rules);
         if units.is_empty() && counted.is_empty() { self.body.prose_units } else { units }
@@ -210,24 +203,22 @@ impl Refusal<'_> {
 
     /// Explicit waits first; then the body's, unless spent windows say when they reset.
     fn hint(&self, summary: &Summary<'_>, explicit: Option<&Explicit<'_>>) -> Option<Hint> {
-        let reset = summary
-            .advice
-            .map(|(advice, source)| hint(advice, HintKind::WindowReset, HintSource::Header(source.clone())));
+        let reset = summary.advice.map(|(advice, name)| from_header(advice, HintKind::WindowReset, name));
         if let Some(explicit) = explicit {
             let advice = self.in_milliseconds(explicit, summary).unwrap_or(explicit.advice);
             // Whole seconds may have been rounded down; an epoch to the fraction was not, and the `Date` that it is measured
             // against is at most a second behind.
             let rounded = explicit.bare.is_some() && summary.any_spent && summary.exact;
-            if let Some(exact) = reset.as_ref().filter(|reset| rounded && agree(reset.wait, advice.wait))
-                && exact.wait > advice.wait
-            {
-                return reset;
-            }
-            return Some(hint(advice, HintKind::RetryAfter, HintSource::Header(explicit.name.clone())));
+            let agrees = |exact: &Hint| exact.wait.abs_diff(advice.wait) < Duration::from_secs(2);
+            return match reset {
+                Some(exact) if rounded && agrees(&exact) && exact.wait > advice.wait => Some(exact),
+                _ => Some(from_header(advice, HintKind::RetryAfter, explicit.name)),
+            };
         }
         let body = self.body.advice.as_ref().map(|body| {
             let advice = self.legacy_milliseconds(body.advice, summary).unwrap_or(body.advice);
-            hint(advice, body.kind, HintSource::Body(Cow::Owned(body.path.clone())))
+            let source = HintSource::Body(body.path.clone().into());
+            Hint { wait: advice.wait, at: advice.at, kind: body.kind, source }
         });
         match (body, reset) {
             // A reset is the time to a full window, an explicit delay the time to the next place in it.
@@ -278,17 +269,8 @@ const fn is_round(seconds: u64) -> bool {
     hours || matches!(seconds, 60 | 120 | 180 | 300 | 600 | 900 | 1_200 | 1_800 | 2_700)
 }
 
-/// Whether two waits are the same but for rounding.
-fn agree(one: Duration, other: Duration) -> bool {
-    one.abs_diff(other) < Duration::from_secs(2)
-}
-
-fn hint(advice: Advice, kind: HintKind, source: HintSource) -> Hint {
-    Hint { wait: advice.wait, at: advice.at, kind, source }
-}
-
-fn union(one: QuotaUnits, other: QuotaUnits) -> QuotaUnits {
-    other.iter().fold(one, QuotaUnits::with)
+fn from_header(advice: Advice, kind: HintKind, name: &HeaderName) -> Hint {
+    Hint { wait: advice.wait, at: advice.at, kind, source: HintSource::Header(name.clone()) }
 }
 
 fn contains_ignore_case(value: &[u8], part: &str) -> bool {

@@ -12,15 +12,15 @@ use crate::units::QuotaUnit;
 pub struct ServiceLimit {
     /// What is counted.
     pub unit: QuotaUnit,
-    /// The time window, where it is stated.
+    /// The time window, if it is stated.
     pub window: Option<Duration>,
     /// The service limit, in units per window.
     pub limit: Option<u64>,
-    /// What is left; 0 where the server says it is overdrawn.
+    /// What is left; 0 if the server says that it is overdrawn.
     pub remaining: Option<u64>,
     /// The time until the window resets or the bucket is full, counted from receipt.
     pub reset: Option<Duration>,
-    /// Whether nothing comes back before `reset` and then all of it does, as in a fixed window. Taken for so where the fields
+    /// Whether nothing comes back before `reset` and then all of it does, as in a fixed window. Assumed if the fields
     /// name no unit; services that count requests and tokens apart refill all the time.
     pub resets_at_once: bool,
 }

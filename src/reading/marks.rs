@@ -47,13 +47,6 @@ pub(crate) fn number(value: &HeaderValue) -> Option<NonZeroU32> {
     value.to_str().ok()?.trim().parse().ok()
 }
 
-/// Whether a header's name may be one of a mark, without comparing it with all of them.
-pub(super) fn may_be_mark(name: &[u8]) -> bool {
-    name.starts_with(b"x-ms-")
-        || name.ends_with(b"id")
-        || matches!(name, b"cf-ray" | b"x-envoy-attempt-count")
-}
-
 /// The marks of one response.
 #[derive(Debug, Default)]
 pub(super) struct Marks<'h> {
@@ -67,41 +60,39 @@ impl<'h> Marks<'h> {
         self.request_id.map(|(_, id)| id)
     }
 
-    /// Takes in a field whose name may be one of these.
+    /// Takes in a field if it is one of these.
     pub(super) fn note(&mut self, name: &str, value: &'h HeaderValue) {
-        let new = || NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
-        match name {
-            "x-ms-spillover-from-deployment" => {
-                self.native.get_or_insert_with(new).from_deployment = mark(value).map(str::to_owned);
-            }
-            "x-ms-spillover-error" => {
-                self.native.get_or_insert_with(new).error = mark(value).map(str::to_owned);
-            }
-            "x-ms-is-spilled-over" => {
+        if name == "x-envoy-attempt-count" {
+            self.proxy_attempts = self.proxy_attempts.or_else(|| number(value));
+        } else if let Some(name) = name.strip_prefix("x-ms-").filter(|name| name.contains("spill")) {
+            let text = mark(value);
+            let new = NativeSpillOver { from_deployment: None, error: None, spilled_over: false };
+            match name {
+                "spillover-from-deployment" => {
+                    self.native.get_or_insert(new).from_deployment = text.map(str::to_owned);
+                }
+                "spillover-error" => self.native.get_or_insert(new).error = text.map(str::to_owned),
                 // `false` is on every response and marks nothing.
-                if value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"true") {
-                    self.native.get_or_insert_with(new).spilled_over = true;
+                "is-spilled-over" if text.is_some_and(|text| text.eq_ignore_ascii_case("true")) => {
+                    self.native.get_or_insert(new).spilled_over = true;
                 }
+                _ => {}
             }
-            "x-envoy-attempt-count" => self.proxy_attempts = self.proxy_attempts.or_else(|| number(value)),
-            _ => {
-                if let Some(rank) = REQUEST_IDS.iter().position(|known| *known == name)
-                    && self.request_id.is_none_or(|(known, _)| rank < known)
-                    && mark(value).is_some()
-                {
-                    self.request_id = Some((rank, value));
-                }
-            }
+        } else if (name.ends_with("id") || name == "cf-ray")
+            && let Some(rank) = REQUEST_IDS.iter().position(|known| *known == name)
+            && self.request_id.is_none_or(|(known, _)| rank < known)
+            && mark(value).is_some()
+        {
+            self.request_id = Some((rank, value));
         }
     }
 }
 
 /// A value that is short and printable enough to be kept and logged.
 fn mark(value: &HeaderValue) -> Option<&str> {
-    let text = value.as_bytes().trim_ascii();
-    let printable = || text.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    let text = str::from_utf8(text).ok()?;
-    ((1..=MAX_MARK).contains(&text.len()) && printable()).then_some(text)
+    let text = str::from_utf8(value.as_bytes().trim_ascii()).ok()?;
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    (printable && (1..=MAX_MARK).contains(&text.len())).then_some(text)
 }
 
 #[cfg(test)]

@@ -9,18 +9,11 @@ mod words;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
-use http::HeaderName;
-use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, SERVER,
-    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY, VIA,
-};
-
 use super::value::TimeUnit;
 use crate::units::QuotaUnit;
+use arrayvec::ArrayVec;
 use words::{counts, window_of};
 
-/// The part of a bucket that a field states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Limit,
@@ -30,7 +23,6 @@ pub(super) enum Part {
     ResetAfter,
     /// The same instant in another notation.
     ResetAgain,
-    /// The length of the window.
     Window,
     /// `allowed` or `rejected`; a number is what remains.
     Status,
@@ -38,7 +30,6 @@ pub(super) enum Part {
     Utilization,
 }
 
-/// What the name of a rate-limit field says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldName {
     pub(super) part: Part,
@@ -54,7 +45,6 @@ pub(super) struct FieldName {
     pub(super) family: bool,
 }
 
-/// What a word of a name may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     /// A part that is always meant as one.
@@ -78,7 +68,6 @@ enum Word {
     Other,
 }
 
-/// The table of words.
 fn word(text: &[u8]) -> Word {
     match text {
         b"limit" | b"lim" => Word::Limit,
@@ -107,48 +96,23 @@ fn word(text: &[u8]) -> Word {
     }
 }
 
-/// The names that most responses with limits have; what they say is worked out once.
+/// Whether a header's name may be one of a rate-limit field. Every field of every response passes here.
+pub(super) fn may_be_limit(name: &str) -> bool {
+    name.as_bytes().windows(5).any(|word| matches!(word, b"limit" | b"remai" | b"reset"))
+        || name.starts_with("anthropic-")
+}
+
+/// The names that most responses with limits have, taken apart once.
 static FREQUENT: LazyLock<Vec<(String, Option<FieldName>)>> = LazyLock::new(|| {
-    let parts = ["limit", "remaining", "reset"];
-    let mut names: Vec<String> = Vec::new();
-    for part in parts {
-        names.extend([format!("x-ratelimit-{part}"), format!("ratelimit-{part}")]);
-        names.extend(["requests", "tokens"].map(|unit| format!("x-ratelimit-{part}-{unit}")));
-        names.extend(
-            ["requests", "tokens", "input-tokens", "output-tokens"]
-                .map(|unit| format!("anthropic-ratelimit-{unit}-{part}")),
-        );
-    }
-    names.extend(["used", "resource", "bucket", "scope"].map(|word| format!("x-ratelimit-{word}")));
+    const NAMES: &str = "x-ratelimit-* ratelimit-* x-ratelimit-*-requests x-ratelimit-*-tokens anthropic-ratelimit-requests-* \
+        anthropic-ratelimit-tokens-* anthropic-ratelimit-input-tokens-* anthropic-ratelimit-output-tokens-*";
+    let parts = ["limit", "remaining", "reset", "used", "resource", "scope"];
+    let mut names: Vec<_> =
+        NAMES.split(' ').flat_map(|name| parts.map(|part| name.replace('*', part))).collect();
     names.sort_unstable();
     names.into_iter().map(|name| (name.clone(), field_name(&name))).collect()
 });
 
-/// Whether a header's name may be one of a rate-limit field. Every field of every response passes here.
-pub(super) fn may_be_limit(name: &HeaderName) -> bool {
-    static PLAIN: [HeaderName; 12] = [
-        CONTENT_TYPE,
-        CONTENT_LENGTH,
-        DATE,
-        SERVER,
-        CACHE_CONTROL,
-        CONNECTION,
-        CONTENT_ENCODING,
-        ETAG,
-        STRICT_TRANSPORT_SECURITY,
-        TRANSFER_ENCODING,
-        VARY,
-        VIA,
-    ];
-    if PLAIN.contains(name) {
-        return false;
-    }
-    let name = name.as_str().as_bytes();
-    name.windows(5).any(|word| matches!(word, b"limit" | b"remai" | b"reset"))
-        || name.starts_with(b"anthropic-")
-}
-
-/// Takes apart the name of a header; the frequent ones are known.
 pub(super) fn name_of(header: &str) -> Option<FieldName> {
     match FREQUENT.binary_search_by(|(name, _)| name.as_str().cmp(header)) {
         Ok(at) => FREQUENT.get(at).and_then(|(_, field)| *field),
@@ -160,43 +124,31 @@ pub(super) fn name_of(header: &str) -> Option<FieldName> {
 pub(super) fn field_name(name: &str) -> Option<FieldName> {
     let mut words = ArrayVec::<(&[u8], Word), 12>::new();
     let mut family = name.starts_with("anthropic-priority-");
-    let (mut last, mut elsewhere) = (Word::Other, false);
     for text in name.as_bytes().split(|byte| matches!(byte, b'-' | b'_')).flat_map(compound) {
         let word = word(text);
-        family |= word == Word::Family || (word == Word::Limit && last == Word::Rate);
+        let behind_rate = words.last().is_some_and(|(_, last)| *last == Word::Rate);
+        family |= word == Word::Family || word == Word::Limit && behind_rate;
         words.try_push((text, word)).ok()?;
-        last = word;
-        elsewhere |= word == Word::Elsewhere;
-        if word == Word::Overage {
-            return None;
-        }
     }
-    if elsewhere && !family {
+    let any = |wanted| words.iter().any(|(_, word)| *word == wanted);
+    if any(Word::Overage) || any(Word::Elsewhere) && !family {
         return None;
     }
     let (at, part) = part_of(&words, family)?;
     Some(describe(&words, at, part, family))
 }
 
-/// What the words beside the part say of the bucket.
 fn describe(words: &[(&[u8], Word)], at: usize, mut part: Part, family: bool) -> FieldName {
     let qualified = matches!(part, Part::Reset | Part::ResetAgain | Part::Window);
     let (mut counted, mut window, mut key) = (None, None, 0_u64);
     let (mut time, mut previous): (_, &[u8]) = (TimeUnit::Seconds, b"");
     for (index, (text, word)) in words.iter().enumerate() {
-        match word {
+        match (word, part) {
             _ if index == at => {}
-            Word::Time(unit) if qualified && index > at => time = *unit,
-            Word::After if qualified && index > at => {
-                if part == Part::Reset {
-                    part = Part::ResetAfter;
-                }
-            }
-            Word::Instant if qualified && index > at => {
-                if part == Part::Reset {
-                    part = Part::ResetAgain;
-                }
-            }
+            (Word::Time(unit), _) if qualified && index > at => time = *unit,
+            (Word::After, Part::Reset) if index > at => part = Part::ResetAfter,
+            (Word::Instant, Part::Reset) if index > at => part = Part::ResetAgain,
+            (Word::After | Word::Instant, _) if qualified && index > at => {}
             _ => {
                 key = key.wrapping_add(hash(text));
                 // An API token is a credential, whose requests are counted.
@@ -209,15 +161,8 @@ fn describe(words: &[(&[u8], Word)], at: usize, mut part: Part, family: bool) ->
         previous = text;
     }
     let unit = counted.map(|(_, unit)| unit);
-    FieldName {
-        part,
-        unit: unit.unwrap_or(QuotaUnit::Requests),
-        window,
-        key,
-        unit_named: unit.is_some(),
-        time,
-        family,
-    }
+    let (unit_named, unit) = (unit.is_some(), unit.unwrap_or(QuotaUnit::Requests));
+    FieldName { part, unit, window, key, unit_named, time, family }
 }
 
 /// The two words that are written as one in `X-Sentry-Rate-Limit-ConcurrentRemaining` and `X-RateLimit-UserReset`. A preset

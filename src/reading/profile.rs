@@ -53,10 +53,10 @@ static TABLE: LazyLock<Vec<Profile>> = LazyLock::new(|| {
 });
 
 static STANDARD: LazyLock<Profile> =
-    LazyLock::new(|| TABLE.first().cloned().unwrap_or_else(|| Profile::from(Rules::default())));
+    LazyLock::new(|| TABLE.first().cloned().unwrap_or_else(|| Rules::default().into()));
 
 impl Profile {
-    /// The profile for servers of which nothing is known.
+    /// The profile for unknown servers.
     #[must_use]
     pub fn standard() -> &'static Self {
         &STANDARD
@@ -97,8 +97,7 @@ impl Profile {
     }
 
     /// Whether the body of a response with this status can say more than its headers.
-    #[must_use]
-    pub fn inspects_body_of(&self, status: StatusCode) -> bool {
+    pub(super) fn inspects_body_of(&self, status: StatusCode) -> bool {
         let status = status.as_u16();
         // Refusals are errors, and most responses are none.
         if status < 400 {

@@ -1,7 +1,5 @@
-//! The IETF fields `RateLimit` and `RateLimit-Policy`, as a structured list
-//! ([draft-ietf-httpapi-ratelimit-headers]) and as the dictionary of [draft 07].
-//!
-//! The three fields of older drafts are a family like any other, see [`super::windows`].
+//! The IETF fields `RateLimit` and `RateLimit-Policy`, as a structured list ([draft-ietf-httpapi-ratelimit-headers]) and as
+//! the dictionary of [draft 07]. The three fields of older drafts are a family like any other, see [`super::windows`].
 //!
 //! [draft-ietf-httpapi-ratelimit-headers]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
 //! [draft 07]: https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-07
@@ -21,16 +19,13 @@ use super::value::{Clock, Count, TimeUnit, Value, count};
 use super::windows::{Reset, Windows, read_reset};
 use crate::units::QuotaUnit;
 
-/// The most policies of one field that are told apart.
 const MAX_POLICIES: usize = 16;
 
-/// One policy, or one entry of a dictionary, and what is said of it.
+/// One policy, or one entry of a dictionary (whose value is its quota), and what is said of it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Member {
     /// The key of the window that its name stands for. Up to draft 06 a policy has no name but its quota: `100;w=60`.
     key: Option<u64>,
-    /// Its value as a count, which an entry of a dictionary has.
-    count: Option<Count>,
     quota: Option<Count>,
     remaining: Option<Count>,
     window: Option<Duration>,
@@ -38,9 +33,11 @@ struct Member {
     unit: Option<QuotaUnit>,
 }
 
+type Members = ArrayVec<Member, MAX_POLICIES>;
+
 /// The policies of one response; they complete the windows once all fields are in.
 #[derive(Debug, Default)]
-pub(super) struct Policies(ArrayVec<Member, MAX_POLICIES>);
+pub(super) struct Policies(Members);
 
 /// The key of the window that a policy's name stands for.
 pub(super) fn policy_key(name: &[u8]) -> u64 {
@@ -57,67 +54,54 @@ pub(super) fn note<'h>(
     windows: &mut Windows<'h>,
     policies: &mut Policies,
 ) -> bool {
-    // Atlassian previews its fields as `Beta-RateLimit`.
-    let plain = name.as_str();
+    // Atlassian previews its fields as `Beta-RateLimit`, and counts points in them, not requests.
+    let (plain, points) = (name.as_str(), name.as_str().starts_with("beta-"));
     let plain = plain.strip_prefix("beta-").or_else(|| plain.strip_prefix("x-")).unwrap_or(plain);
-    let is_policy = match plain {
-        "ratelimit" => false,
-        "ratelimit-policy" => true,
-        _ => return false,
-    };
-    let value = value.as_bytes();
-    let mut members = Members { list: ArrayVec::new(), clock };
-    let is_list = Parser::new(value).parse_list_with_visitor(&mut members).is_ok();
-    if is_list && is_policy {
-        members.list.into_iter().for_each(|policy| {
-            let _ = policies.0.try_push(policy);
-        });
-    } else if is_list {
-        members.list.iter().for_each(|member| note_limit(member, name, clock, windows));
-    } else if !is_policy {
-        members.list.clear();
-        if Parser::new(value).parse_dictionary_with_visitor(&mut members).is_ok() {
-            note_dictionary(&members.list, name, clock, windows);
+    if !matches!(plain, "ratelimit" | "ratelimit-policy") {
+        return false;
+    }
+    let (value, is_policy, mut members) = (value.as_bytes(), plain == "ratelimit-policy", Members::new());
+    let collect = Collect { to: &mut members, clock, name: None };
+    if Parser::new(value).parse_list_with_visitor(collect).is_ok() {
+        for member in members {
+            if is_policy {
+                let _ = policies.0.try_push(member);
+            } else if let Some(key) = member.key {
+                windows.state(key, &member, points, name, clock);
+            }
+        }
+        return true;
+    }
+    members.clear();
+    let collect = Collect { to: &mut members, clock, name: None };
+    if !is_policy && Parser::new(value).parse_dictionary_with_visitor(collect).is_ok() {
+        let entry = |key: &[u8]| members.iter().rev().find(|member| member.key == Some(policy_key(key)));
+        let (limit, left, reset) = (entry(b"limit"), entry(b"remaining"), entry(b"reset"));
+        if let Some(any) = limit.or(left).or(reset) {
+            let quota = limit.and_then(|limit| limit.quota);
+            let window = limit.and_then(|limit| limit.window);
+            let remaining = left.and_then(|left| left.quota);
+            let reset = reset.and_then(|reset| reset.reset);
+            let whole = Member { quota, window, remaining, reset, unit: None, ..*any };
+            windows.state(policy_key(b""), &whole, false, name, clock);
         }
     }
     true
 }
 
-fn note_limit<'h>(member: &Member, name: &'h HeaderName, clock: &Clock<'_>, windows: &mut Windows<'h>) {
-    let Some(key) = member.key else { return };
-    // Atlassian's preview counts points, not requests.
-    let counts_points = name.as_str().starts_with("beta-");
-    let default = if counts_points { QuotaUnit::Quota } else { QuotaUnit::Requests };
-    let Some(window) = windows.window(key, 0, member.unit.unwrap_or(default)) else { return };
-    window.family = true;
-    window.remaining = member.remaining.or(window.remaining);
-    window.limit = member.quota.or(window.limit);
-    window.window = member.window.or(window.window);
-    // It also leaves `r` out while there is plenty, so that `t` alone is no advice.
-    window.healthy = counts_points && window.remaining.is_none();
-    if let Some(reset) = member.reset {
-        window.note_reset(1, reset, name, clock);
-    }
-}
-
-fn note_dictionary<'h>(
-    members: &[Member],
-    name: &'h HeaderName,
-    clock: &Clock<'_>,
-    windows: &mut Windows<'h>,
-) {
-    let entry = |key: &[u8]| members.iter().rev().find(|member| member.key == Some(policy_key(key)));
-    let (limit, remaining, reset) = (entry(b"limit"), entry(b"remaining"), entry(b"reset"));
-    if limit.is_none() && remaining.is_none() && reset.is_none() {
-        return;
-    }
-    let Some(window) = windows.window(policy_key(b""), 0, QuotaUnit::Requests) else { return };
-    window.family = true;
-    window.limit = limit.and_then(|limit| limit.count).or(window.limit);
-    window.window = limit.and_then(|limit| limit.window).or(window.window);
-    window.remaining = remaining.and_then(|remaining| remaining.count).or(window.remaining);
-    if let Some(reset) = reset.and_then(|reset| reset.reset) {
-        window.note_reset(1, reset, name, clock);
+impl<'h> Windows<'h> {
+    fn state(&mut self, key: u64, member: &Member, points: bool, name: &'h HeaderName, clock: &Clock<'_>) {
+        let unit = if points { QuotaUnit::Quota } else { QuotaUnit::Requests };
+        let Some(window) = self.window(key, 0, member.unit.unwrap_or(unit)) else { return };
+        window.family = true;
+        window.remaining = member.remaining.or(window.remaining);
+        window.limit = member.quota.or(window.limit);
+        window.window = member.window.or(window.window);
+        // Atlassian leaves `r` out while there is plenty, so that `t` alone is no advice.
+        window.healthy = points && window.remaining.is_none();
+        if let Some(reset) = member.reset {
+            window.note_reset(1, reset, name, clock);
+        }
     }
 }
 
@@ -126,7 +110,6 @@ impl Policies {
         self.0.is_empty()
     }
 
-    /// The longest window that a policy states.
     pub(super) fn longest_window(&self) -> Option<Duration> {
         self.0.iter().filter_map(|policy| policy.window).max()
     }
@@ -151,17 +134,19 @@ impl Policies {
 }
 
 /// Collects the members of a field; further ones are left out.
-struct Members<'c> {
-    list: ArrayVec<Member, MAX_POLICIES>,
+struct Collect<'m, 'c, 'n> {
+    to: &'m mut Members,
     clock: &'c Clock<'c>,
+    /// The name of an entry of a dictionary.
+    name: Option<&'n str>,
 }
 
-impl<'de> ListVisitor<'de> for &mut Members<'_> {
+impl<'de> ListVisitor<'de> for Collect<'_, '_, '_> {
     type Out = ();
     type Error = Infallible;
 
     fn entry(&mut self) -> Result<impl EntryVisitor<'de>, Infallible> {
-        Ok(Entry { members: self, name: None })
+        Ok(Collect { to: self.to, ..*self })
     }
 
     fn finish(self) -> Result<(), Infallible> {
@@ -169,12 +154,12 @@ impl<'de> ListVisitor<'de> for &mut Members<'_> {
     }
 }
 
-impl<'de> DictionaryVisitor<'de> for &mut Members<'_> {
+impl<'de> DictionaryVisitor<'de> for Collect<'_, '_, '_> {
     type Out = ();
     type Error = Infallible;
 
     fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
-        Ok(Entry { members: self, name: Some(key.as_str()) })
+        Ok(Collect { to: self.to, clock: self.clock, name: Some(key.as_str()) })
     }
 
     fn finish(self) -> Result<(), Infallible> {
@@ -182,12 +167,7 @@ impl<'de> DictionaryVisitor<'de> for &mut Members<'_> {
     }
 }
 
-struct Entry<'m, 'c, 'n> {
-    members: &'m mut Members<'c>,
-    name: Option<&'n str>,
-}
-
-impl<'de> EntryVisitor<'de> for Entry<'_, '_, '_> {
+impl<'de> EntryVisitor<'de> for Collect<'_, '_, '_> {
     type Error = Infallible;
 
     fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
@@ -199,7 +179,7 @@ impl<'de> EntryVisitor<'de> for Entry<'_, '_, '_> {
     }
 }
 
-impl<'de> ItemVisitor<'de> for Entry<'_, '_, '_> {
+impl<'de> ItemVisitor<'de> for Collect<'_, '_, '_> {
     type Out = Option<()>;
     type Error = Infallible;
 
@@ -207,23 +187,16 @@ impl<'de> ItemVisitor<'de> for Entry<'_, '_, '_> {
         self,
         item: BareItemFromInput<'de>,
     ) -> Result<impl ParameterVisitor<'de, Out = Option<()>>, Infallible> {
-        let clock = self.members.clock;
-        let mut member = Member::default();
-        match (self.name, &item) {
-            (Some(name), item) => {
-                member.key = Some(policy_key(name.as_bytes()));
-                member.count = count_of(item);
-                member.reset = reset_of(item, clock);
-            }
-            (None, BareItemFromInput::String(name)) => {
-                member.key = Some(policy_key(name.as_str().as_bytes()))
-            }
-            (None, BareItemFromInput::Token(name)) => member.key = Some(policy_key(name.as_str().as_bytes())),
-            (None, BareItemFromInput::Integer(_)) => member.quota = count_of(&item),
-            (None, _) => {}
+        let Self { to, clock, name } = self;
+        let key = name.or_else(|| text_of(&item)).map(|name| policy_key(name.as_bytes()));
+        let mut member = Member { key, ..Member::default() };
+        if name.is_some() {
+            (member.quota, member.reset) = (count_of(&item), reset_of(&item, clock));
+        } else if matches!(item, BareItemFromInput::Integer(_)) {
+            member.quota = count_of(&item);
         }
-        let room = self.members.list.try_push(member).is_ok();
-        Ok(self.members.list.last_mut().filter(|_| room).map(|member| Parameters { member, clock }))
+        let room = to.try_push(member).is_ok();
+        Ok(to.last_mut().filter(|_| room).map(|member| Parameters { member, clock }))
     }
 }
 
@@ -246,7 +219,7 @@ impl<'de> ParameterVisitor<'de> for Parameters<'_, '_> {
                 self.member.window = seconds.map(Duration::from_secs);
             }
             "t" => self.member.reset = reset_of(&value, self.clock),
-            "qu" => self.member.unit = unit_of(&value),
+            "qu" => self.member.unit = text_of(&value).map(unit_of),
             _ => {}
         }
         Ok(())
@@ -257,43 +230,52 @@ impl<'de> ParameterVisitor<'de> for Parameters<'_, '_> {
     }
 }
 
-fn count_of(item: &BareItemFromInput<'_>) -> Option<Count> {
+fn text_of<'i>(item: &'i BareItemFromInput<'_>) -> Option<&'i str> {
     match item {
-        BareItemFromInput::Integer(number) => Some(Count::from(i64::from(*number))),
-        BareItemFromInput::Decimal(number) => count(number.to_string().as_bytes()),
-        BareItemFromInput::String(text) => count(text.as_str().as_bytes()),
+        BareItemFromInput::String(name) => Some(name.as_str()),
+        BareItemFromInput::Token(name) => Some(name.as_str()),
         _ => None,
     }
 }
 
-fn reset_of(item: &BareItemFromInput<'_>, clock: &Clock<'_>) -> Option<Reset> {
-    let bare = |number| Some(Reset { value: Value::Bare(number), unit: TimeUnit::Seconds });
+fn number_of(item: &BareItemFromInput<'_>) -> Option<Count> {
     match item {
         BareItemFromInput::Integer(number) => {
-            bare(Duration::from_secs(u64::try_from(i64::from(*number)).ok()?))
+            Some(Count::thousandths(i64::from(*number).saturating_mul(1_000)))
         }
         BareItemFromInput::Decimal(number) => {
-            let thousandths = i64::from(number.as_integer_scaled_1000());
-            bare(Duration::from_millis(u64::try_from(thousandths).ok()?))
+            Some(Count::thousandths(number.as_integer_scaled_1000().into()))
         }
-        BareItemFromInput::String(text) => read_reset(text.as_str().as_bytes(), TimeUnit::Seconds, clock),
+        _ => None,
+    }
+}
+
+fn count_of(item: &BareItemFromInput<'_>) -> Option<Count> {
+    let in_string = || match item {
+        BareItemFromInput::String(text) => count(text.as_str().as_bytes()),
+        _ => None,
+    };
+    number_of(item).or_else(in_string)
+}
+
+fn reset_of(item: &BareItemFromInput<'_>, clock: &Clock<'_>) -> Option<Reset> {
+    match (item, number_of(item)) {
+        (_, Some(number)) => Some(Reset { value: Value::Bare(number.positive()?), unit: TimeUnit::Seconds }),
+        (BareItemFromInput::String(text), _) => {
+            read_reset(text.as_str().as_bytes(), TimeUnit::Seconds, clock)
+        }
         _ => None,
     }
 }
 
 /// The quota unit: `requests`, `content-bytes` and `concurrent-requests` are the draft's, others are in use.
-fn unit_of(item: &BareItemFromInput<'_>) -> Option<QuotaUnit> {
-    let name = match item {
-        BareItemFromInput::String(name) => name.as_str(),
-        BareItemFromInput::Token(name) => name.as_str(),
-        _ => return None,
-    };
-    Some(match name {
+fn unit_of(name: &str) -> QuotaUnit {
+    match name {
         "requests" => QuotaUnit::Requests,
         "concurrent-requests" => QuotaUnit::Concurrency,
         "tokens" => QuotaUnit::Tokens,
         "input-tokens" | "prompt-tokens" => QuotaUnit::InputTokens,
         "output-tokens" | "completion-tokens" => QuotaUnit::OutputTokens,
         _ => QuotaUnit::Quota,
-    })
+    }
 }

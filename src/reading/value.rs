@@ -18,7 +18,7 @@ pub(super) use number::{Count, count, json_number, number, scan_number};
 /// The longest relative delay of a reset that is plausible: 366 days. A longer one is a mistake, not advice.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(31_622_400);
 
-/// 2100-01-01T00:00:00Z. A later instant is a mistake where it is a reset.
+/// 2100-01-01T00:00:00Z. A later reset is a mistake.
 const LATEST: Duration = Duration::from_secs(4_102_444_800);
 
 /// The unit of a number that carries none.
@@ -50,14 +50,13 @@ impl TimeUnit {
     }
 }
 
-/// What a field states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stated {
     /// A time from receipt.
     Delay(Duration),
     /// An instant by the server's clock, since the epoch, up to the beginning of 2100.
     At(Duration),
-    /// Well-formed, and beyond every bound: longer than any budget where it is advice, a mistake where it is a reset.
+    /// Well-formed, and beyond every bound: advice longer than any budget, or a mistaken reset.
     Beyond,
 }
 
@@ -102,7 +101,6 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Reads any of the grammars.
     pub(super) fn read(value: &[u8], clock: &Clock<'_>) -> Option<Self> {
         let value = value.trim_ascii();
         let stated = match value {

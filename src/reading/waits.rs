@@ -2,18 +2,18 @@
 //!
 //! [RFC 9110 §10.2.3]: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::MAX_FIELD;
 use super::profile::Rules;
 use super::value::{Advice, Clock, Stated, TimeUnit, Value, is_weekday, timespan};
 
-/// The most members of a comma-joined value that are looked at.
+/// The most members of a comma-joined value that are read.
 const MAX_MEMBERS: usize = 8;
 
-/// One explicit wait and the field it came from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Explicit<'h> {
     pub(super) advice: Advice,
@@ -26,7 +26,6 @@ pub(super) struct Explicit<'h> {
 /// How a field states a wait, the most precise way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// A field that the profile names.
     Profile,
     /// `retry-after-ms`, in use at OpenAI and Azure.
     Millis,
@@ -75,36 +74,21 @@ fn rank_of(name: &str, rules: &Rules) -> Option<(Rank, TimeUnit)> {
 /// The explicit wait among some headers that counts: that of the most precise field, the longest if it stands there several
 /// times. Milliseconds of 0 beside a positive coarser statement are a truncation, not an invitation.
 pub(super) fn explicit<'h>(headers: &'h HeaderMap, clock: &Clock<'_>, rules: &Rules) -> Option<Explicit<'h>> {
-    let mut best: Option<Explicit<'h>> = None;
-    let mut positive: Option<Explicit<'h>> = None;
-    let better = |known: &Option<Explicit<'h>>, new: &Explicit<'h>| {
-        let order = |explicit: &Explicit<'h>| {
-            (
-                std::cmp::Reverse(explicit.rank),
-                explicit.advice.wait,
-                std::cmp::Reverse(explicit.name.as_str()),
-            )
-        };
-        known.as_ref().is_none_or(|known| order(new) > order(known))
+    let stated = |(name, value): (&'h HeaderName, &HeaderValue)| {
+        let (rank, unit) = rank_of(name.as_str(), rules)?;
+        let (advice, bare) = read(value.as_bytes(), unit, clock)?;
+        Some(Explicit { advice, name, rank, bare })
     };
-    for (name, value) in headers {
-        let Some((rank, unit)) = rank_of(name.as_str(), rules) else { continue };
-        let Some((advice, bare)) = read(value.as_bytes(), unit, clock) else { continue };
-        let explicit = Explicit { advice, name, rank, bare };
-        if rank < Rank::Relative && !advice.wait.is_zero() && better(&positive, &explicit) {
-            positive = Some(explicit);
-        }
-        if better(&best, &explicit) {
-            best = Some(explicit);
-        }
+    let order = |of: &Explicit<'h>| (Reverse(of.rank), of.advice.wait, Reverse(of.name.as_str()));
+    let best = headers.iter().filter_map(stated).min_by(|one, other| order(other).cmp(&order(one)))?;
+    if !best.advice.wait.is_zero() || best.rank >= Rank::RetryAfter {
+        return Some(best);
     }
-    match best {
-        Some(zero) if zero.advice.wait.is_zero() && zero.rank < Rank::RetryAfter => positive.or(best),
-        best => best,
-    }
+    let positive = |of: &Explicit<'h>| of.rank < Rank::Relative && !of.advice.wait.is_zero();
+    let coarser = headers.iter().filter_map(stated).filter(positive);
+    Some(coarser.min_by(|one, other| order(other).cmp(&order(one))).unwrap_or(best))
 }
 
-/// Whether a header of this name states an explicit wait.
 pub(super) fn is_wait(name: &str, rules: &Rules) -> bool {
     rank_of(name, rules).is_some()
 }
@@ -115,52 +99,37 @@ fn read(value: &[u8], unit: TimeUnit, clock: &Clock<'_>) -> Option<(Advice, Opti
     if value.len() > MAX_FIELD {
         return None;
     }
-    if unit == TimeUnit::Milliseconds
-        && let Some(delay) = timespan(value)
-    {
+    if let Some(delay) = timespan(value).filter(|_| unit == TimeUnit::Milliseconds) {
         return Some((clock.advice(Stated::delay(delay)), None));
     }
-    match Value::read(value, clock) {
-        Some(whole) => {
-            let bare = match whole {
-                Value::Bare(number) if unit == TimeUnit::Seconds && number.subsec_nanos() == 0 => {
-                    Some(number)
-                }
-                _ => None,
-            };
-            Some((clock.advice(whole.stated(unit)), bare))
-        }
-        None => longest_member(value, unit, clock).map(|advice| (advice, None)),
-    }
+    let Some(whole) = Value::read(value, clock) else {
+        let members = members(value).take(MAX_MEMBERS).filter_map(|member| clock.read(member, unit));
+        return members.min_by_key(|advice| Reverse(advice.wait)).map(|longest| (longest, None));
+    };
+    let bare = match whole {
+        Value::Bare(number) if unit == TimeUnit::Seconds && number.subsec_nanos() == 0 => Some(number),
+        _ => None,
+    };
+    Some((clock.advice(whole.stated(unit)), bare))
 }
 
-fn longest_member(value: &[u8], unit: TimeUnit, clock: &Clock<'_>) -> Option<Advice> {
-    let mut longest: Option<Advice> = None;
+/// The comma-joined members of a value; the comma behind a weekday belongs to the date.
+fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
-    for _ in 0..MAX_MEMBERS {
-        let Some(left) = rest else { break };
-        let (mut member, mut tail) = split_member(left, 0);
-        // The comma behind a weekday belongs to the date.
-        if is_weekday(member.trim_ascii()) {
-            (member, tail) = split_member(left, member.len().saturating_add(1));
-        }
-        if let Some(advice) = clock.read(member, unit)
-            && longest.is_none_or(|known| advice.wait > known.wait)
-        {
-            longest = Some(advice);
-        }
-        rest = tail;
-    }
-    longest
-}
-
-/// Splits at the first comma from `from` on.
-fn split_member(value: &[u8], from: usize) -> (&[u8], Option<&[u8]>) {
-    let comma = value.iter().skip(from).position(|byte| *byte == b',').map(|at| at.saturating_add(from));
-    match comma.and_then(|at| Some((value.get(..at)?, value.get(at.checked_add(1)?..)?))) {
-        Some((member, tail)) => (member, Some(tail)),
-        None => (value, None),
-    }
+    std::iter::from_fn(move || {
+        let left = rest?;
+        let comma = |from: usize| {
+            let ahead = left.iter().skip(from).position(|byte| *byte == b',')?;
+            ahead.checked_add(from)
+        };
+        let is_day = |at: &usize| left.get(..*at).is_some_and(|member| is_weekday(member.trim_ascii()));
+        let end = match comma(0).filter(is_day) {
+            Some(day) => comma(day.saturating_add(1)),
+            None => comma(0),
+        };
+        rest = end.and_then(|end| left.get(end.checked_add(1)?..));
+        left.get(..end.unwrap_or(left.len()))
+    })
 }
 
 #[cfg(test)]

@@ -14,16 +14,6 @@ use super::waits;
 use super::windows::Windows;
 use super::{MAX_FIELD, Reading};
 
-/// What one field or member of a response came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Noted {
-    /// The field or member.
-    pub source: HintSource,
-    /// What it came to.
-    pub outcome: NotedAs,
-}
-
 /// What a field or member came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,7 +24,7 @@ pub enum NotedAs {
     Outranked(Duration),
     /// It was read, and states no wait by itself: a limit, what remains of it, a policy.
     Read,
-    /// Its name is one that counts, and its value is none of its grammars.
+    /// Its name counts, and its value is in no known grammar.
     NotUnderstood,
 }
 
@@ -47,16 +37,13 @@ pub fn why(
     headers: &HeaderMap,
     body: Option<&[u8]>,
     received_at: SystemTime,
-) -> Vec<Noted> {
+) -> Vec<(HintSource, NotedAs)> {
     let reading = Reading::with_profile(profile, status, headers, body, received_at);
     let rules = profile.rules();
     let clock = Clock::new(headers, received_at, rules.utc_offset);
-    let decides = reading.hint().map(|hint| (hint.source(), hint.wait()));
-    let as_wait = |source: &HintSource, wait| match decides {
-        Some((known, waited))
-            if known == source && (waited == wait || matches!(source, HintSource::Header(_))) =>
-        {
-            NotedAs::Decides(waited)
+    let as_wait = |source: &HintSource, wait| match reading.hint() {
+        Some(hint) if hint.source() == source && (hint.wait() == wait || is_header(source)) => {
+            NotedAs::Decides(hint.wait())
         }
         _ => NotedAs::Outranked(wait),
     };
@@ -68,7 +55,7 @@ pub fn why(
         let outcome = if waits::is_wait(name.as_str(), rules) {
             let explicit = waits::explicit(&alone, &clock, rules);
             explicit.map_or(NotedAs::NotUnderstood, |explicit| as_wait(&source, explicit.advice.wait))
-        } else if may_be_limit(name) {
+        } else if may_be_limit(name.as_str()) {
             match of_window(&alone, value, rules, &clock) {
                 Some(Some(wait)) => as_wait(&source, wait),
                 Some(None) => NotedAs::Read,
@@ -80,16 +67,21 @@ pub fn why(
         } else {
             continue;
         };
-        noted.push(Noted { source, outcome });
+        noted.push((source, outcome));
     }
     if profile.inspects_body(status, headers) {
-        for advice in body.map(|body| Body::heard(rules, body, &clock)).unwrap_or_default() {
-            let source = HintSource::Body(advice.path.into());
-            let outcome = as_wait(&source, advice.advice.wait);
-            noted.push(Noted { source, outcome });
-        }
+        let heard = body.and_then(|body| Body::read(rules, body, &clock, true).heard);
+        noted.extend(heard.unwrap_or_default().into_iter().map(|heard| {
+            let source = HintSource::Body(heard.path.into());
+            let outcome = as_wait(&source, heard.advice.wait);
+            (source, outcome)
+        }));
     }
     noted
+}
+
+const fn is_header(source: &HintSource) -> bool {
+    matches!(source, HintSource::Header(_))
 }
 
 /// What one header states of a window: nothing that can be read, something, or a wait.

@@ -31,7 +31,7 @@ impl<'h> Windows<'h> {
         let at = match self.0.iter().position(|window| window.key == key && window.place == place) {
             Some(at) => at,
             None => {
-                self.0.try_push(Window::new(key, place, unit)).ok()?;
+                self.0.try_push(Window { key, place, unit, ..Window::default() }).ok()?;
                 self.0.len().checked_sub(1)?
             }
         };
@@ -42,7 +42,6 @@ impl<'h> Windows<'h> {
         self.0.iter_mut()
     }
 
-    /// Takes in a header.
     pub(super) fn note(&mut self, name: &'h HeaderName, value: &HeaderValue, clock: &Clock<'_>) -> bool {
         let (text, value) = (name.as_str(), value.as_bytes().trim_ascii());
         if value.len() > MAX_FIELD {
@@ -100,15 +99,12 @@ impl<'h> Windows<'h> {
         value: &[u8],
         clock: &Clock<'_>,
     ) -> bool {
-        let mut read = ArrayVec::<ReadPart, MAX_MEMBERS>::new();
+        let mut read = ArrayVec::<Option<ReadPart>, MAX_MEMBERS>::new();
         field::read(field, value, clock, &mut read);
         let listed = read.len() > 1;
         let noted = !read.is_empty();
         for (place, part) in (u8::from(listed)..).zip(read) {
-            // A place that says nothing holds the others in theirs.
-            if matches!(part, ReadPart::Nothing) {
-                continue;
-            }
+            let Some(part) = part else { continue };
             let Some(window) = self.window(field.key, place, field.unit) else { break };
             window.unit_named |= field.unit_named;
             window.family |= field.family || field.part != Part::Limit;
@@ -123,48 +119,39 @@ impl<'h> Windows<'h> {
     pub(super) fn pair(&mut self, clock: &Clock<'_>) {
         // A reset whose window nobody names is one of those that are named.
         let longest = self.0.iter().filter_map(|window| window.window).max();
-        self.0
-            .iter_mut()
-            .filter(|window| window.window.is_none() && !window.unit_named)
-            .for_each(|window| window.longest = longest);
-        if self.0.iter().all(|window| window.place == 0) {
-            return;
-        }
-        let mut at = 0;
-        while let Some(single) = self.0.get(at) {
-            let (key, place) = (single.key, single.place);
-            let listed = |window: &&Window<'_>| window.key == key && window.place > 0;
-            if place > 0 || !self.0.iter().any(|window| listed(&window)) {
-                at = at.saturating_add(1);
+        let unnamed = self.0.iter_mut().filter(|window| window.window.is_none() && !window.unit_named);
+        unnamed.for_each(|window| window.longest = longest);
+        let listed: ArrayVec<u64, 16> =
+            self.0.iter().filter(|window| window.place > 0).map(|window| window.key).collect();
+        for key in listed {
+            let Some(at) = self.0.iter().position(|window| window.key == key && window.place == 0) else {
+                continue;
+            };
+            if self.0.iter().all(|window| window.key != key || window.place == 0) {
                 continue;
             }
-            if self.0.iter().filter(listed).any(|window| window.remaining.is_some() || window.reset.is_some())
-            {
+            let of_key = || self.0.iter().filter(|window| window.key == key && window.place > 0);
+            if of_key().any(|window| window.remaining.is_some() || window.reset.is_some()) {
                 let single = self.0.remove(at);
-                self.0
-                    .iter_mut()
-                    .filter(|window| window.key == key)
-                    .for_each(|window| window.complete(&single, clock));
+                let places = self.0.iter_mut().filter(|window| window.key == key);
+                places.for_each(|window| window.complete(&single, clock));
                 continue;
             }
-            let first = self.0.iter().find(|window| window.key == key && window.place == 1);
-            let limit = first.and_then(|window| window.limit);
-            let of_limit = self.0.iter().filter(listed).filter(|window| window.limit == limit);
-            let window = of_limit.filter_map(|window| window.window).next();
-            let longest = self.0.iter().filter(listed).filter_map(|window| window.window).max();
+            let limit = of_key().find(|window| window.place == 1).and_then(|window| window.limit);
+            let window = of_key().filter(|window| window.limit == limit).find_map(|window| window.window);
+            let longest = of_key().filter_map(|window| window.window).max();
             if let Some(single) = self.0.get_mut(at) {
                 single.limit = single.limit.or(limit);
                 single.window = single.window.or(window);
                 single.longest = longest;
             }
             self.0.retain(|window| window.key != key || window.place == 0);
-            at = 0;
         }
     }
 }
 
 impl Windows<'_> {
-    /// The service limits, in the order that they came in, and what is spent; but where the call was accepted, no limit of
+    /// The service limits, in the order that they came in, and what is spent; but if the call was accepted, no limit of
     /// 0 is.
     pub(super) fn state_limits(
         &self,
@@ -199,12 +186,10 @@ impl Windows<'_> {
         self.0.is_empty()
     }
 
-    /// The longest reset of all, spent or not.
     pub(super) fn longest_reset(&self, rules: &Rules, clock: &Clock<'_>) -> Option<Duration> {
         self.0.iter().filter_map(|window| Some(window.reset(rules, clock)?.0.wait)).max()
     }
 
-    /// What is spent, whatever the response's status.
     pub(super) fn spent(&self, rules: &Rules) -> QuotaUnits {
         let spent = self.0.iter().filter(|window| window.is_spent() == Some(true));
         spent.map(|window| window.unit(rules)).collect()

@@ -6,7 +6,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::{Count, Counts};
+use super::{Count, Counts, count_named};
 
 /// The longest key that is told apart from others, in bytes. `cache_creation_input_tokens` has 27.
 const LONGEST_KEY: usize = 32;
@@ -14,7 +14,8 @@ const LONGEST_KEY: usize = 32;
 /// A reader of one JSON text, or of several in a row.
 #[derive(Default)]
 pub(super) struct Json {
-    place: Place,
+    /// The open containers on the way. Gemini's stream that is not one of events is an array of answers, and stands outside.
+    way: ArrayVec<Place, 4>,
     /// How many containers are open that stand off the way.
     ignored: usize,
     mode: Mode,
@@ -23,30 +24,20 @@ pub(super) struct Json {
     /// Whether `text` is all of that string.
     is_whole: bool,
     key: Key,
-    value: Value,
+    /// A value that has begun; `Some(None)` is no whole number of 0 or more.
+    value: Option<Option<u64>>,
     /// What the open usage object has said; it holds when the object is complete.
     stated: Counts,
 }
 
-/// The innermost open container that is on the way.
-#[derive(Default, Clone, Copy)]
+#[derive(Clone, Copy)]
 enum Place {
-    /// Not in any object. Gemini's stream that is not one of events is an array of answers.
-    #[default]
-    Outside,
     Answer,
     /// An object of the answer that may hold the usage.
     Envelope,
-    Usage(Parent),
+    Usage,
     /// The parts of the input count.
-    Details(Parent),
-}
-
-/// Where the usage object stands.
-#[derive(Clone, Copy)]
-enum Parent {
-    Answer,
-    Envelope,
+    Details,
 }
 
 #[derive(Default)]
@@ -61,38 +52,22 @@ enum Mode {
 enum Key {
     #[default]
     Other,
-    Envelope,
-    Usage,
-    Details,
+    Opens(Place),
     Count(Count),
-}
-
-#[derive(Default, Clone, Copy)]
-enum Value {
-    #[default]
-    Nothing,
-    Number(u64),
-    /// No whole number of 0 or more.
-    Other,
 }
 
 impl Json {
     /// Reads the next piece; adds each usage object to `counts` when it is complete.
     pub(super) fn read(&mut self, data: &[u8], counts: &mut Counts) {
         let mut rest = data;
-        loop {
-            rest = self.skip(rest);
-            let Some((&byte, tail)) = rest.split_first() else { return };
+        while let Some((&byte, tail)) = self.skip(rest).split_first() {
             rest = tail;
             match (&self.mode, byte) {
                 (Mode::Between, _) => self.between(byte, counts),
                 (Mode::Escape, _) => self.mode = Mode::Text,
                 (Mode::Text, b'"') => self.mode = Mode::Between,
-                (Mode::Text, b'\\') => {
-                    // No known key has an escape in it.
-                    self.is_whole = false;
-                    self.mode = Mode::Escape;
-                }
+                // No known key has an escape in it.
+                (Mode::Text, b'\\') => (self.is_whole, self.mode) = (false, Mode::Escape),
                 (Mode::Text, _) => self.is_whole = self.is_whole && self.text.try_push(byte).is_ok(),
             }
         }
@@ -118,64 +93,53 @@ impl Json {
                 self.is_whole = self.ignored == 0;
             }
             b'{' | b'[' => self.open(byte),
-            b'}' | b']' => self.close(counts),
+            b'}' | b']' if self.ignored > 0 => self.ignored = self.ignored.saturating_sub(1),
             _ if self.ignored > 0 => {}
+            b'}' | b']' => {
+                self.end_member();
+                if let Some(Place::Usage) = self.way.pop() {
+                    counts.merge(&std::mem::take(&mut self.stated));
+                }
+            }
             b':' => {
                 self.key = if self.is_whole { Key::named(&self.text) } else { Key::Other };
-                self.value = Value::Nothing;
+                self.value = None;
             }
             b',' => self.end_member(),
-            b'0'..=b'9' => self.value = self.value.with_digit(byte),
+            // The digits stand in the lower half of their bytes.
+            b'0'..=b'9' => {
+                let digit = u64::from(byte & 0x0f);
+                let longer = |number: u64| number.saturating_mul(10).saturating_add(digit);
+                self.value = Some(self.value.map_or(Some(digit), |number| number.map(longer)));
+            }
             b' ' | b'\t' | b'\n' | b'\r' => {}
-            _ => self.value = Value::Other,
+            _ => self.value = Some(None),
         }
     }
 
     fn open(&mut self, byte: u8) {
-        if self.ignored > 0 {
-            self.ignored = self.ignored.saturating_add(1);
-            return;
-        }
-        let key = std::mem::take(&mut self.key);
-        self.value = Value::Nothing;
-        self.place = match (self.place, byte, key) {
-            (Place::Outside, b'{', _) => Place::Answer,
-            (Place::Outside, _, _) => Place::Outside,
-            (Place::Answer, b'{', Key::Envelope) => Place::Envelope,
-            (Place::Answer, b'{', Key::Usage) => Place::Usage(Parent::Answer),
-            (Place::Envelope, b'{', Key::Usage) => Place::Usage(Parent::Envelope),
-            (Place::Usage(parent), b'{', Key::Details) => Place::Details(parent),
-            (place, _, _) => {
-                self.ignored = 1;
-                place
+        if self.ignored == 0 {
+            let key = std::mem::take(&mut self.key);
+            self.value = None;
+            let place = match (self.way.last(), byte, key) {
+                (None, b'[', _) => return,
+                (None, ..) => Some(Place::Answer),
+                (Some(Place::Answer), b'{', Key::Opens(place @ (Place::Envelope | Place::Usage)))
+                | (Some(Place::Envelope), b'{', Key::Opens(place @ Place::Usage))
+                | (Some(Place::Usage), b'{', Key::Opens(place @ Place::Details)) => Some(place),
+                _ => None,
+            };
+            if place.is_some_and(|place| self.way.try_push(place).is_ok()) {
+                return;
             }
-        };
-    }
-
-    fn close(&mut self, counts: &mut Counts) {
-        if self.ignored > 0 {
-            self.ignored = self.ignored.saturating_sub(1);
-            return;
         }
-        self.end_member();
-        self.place = match self.place {
-            Place::Outside | Place::Answer => Place::Outside,
-            Place::Envelope => Place::Answer,
-            Place::Details(parent) => Place::Usage(parent),
-            Place::Usage(parent) => {
-                counts.merge(&std::mem::take(&mut self.stated));
-                match parent {
-                    Parent::Answer => Place::Answer,
-                    Parent::Envelope => Place::Envelope,
-                }
-            }
-        };
+        self.ignored = self.ignored.saturating_add(1);
     }
 
     fn end_member(&mut self) {
-        let member = (std::mem::take(&mut self.key), std::mem::take(&mut self.value));
-        if let (Key::Count(count), Value::Number(tokens)) = member
-            && matches!(self.place, Place::Usage(_) | Place::Details(_))
+        let member = (std::mem::take(&mut self.key), self.value.take().flatten());
+        if let (Key::Count(count), Some(tokens)) = member
+            && matches!(self.way.last(), Some(Place::Usage | Place::Details))
         {
             self.stated.set(count, tokens);
         }
@@ -187,23 +151,11 @@ impl Json {
 impl Key {
     fn named(name: &[u8]) -> Self {
         match name {
-            b"usage" | b"usageMetadata" => Self::Usage,
+            b"usage" | b"usageMetadata" => Self::Opens(Place::Usage),
             // OpenAI's Responses, Anthropic's message_start, Groq's last chunk.
-            b"response" | b"message" | b"x_groq" => Self::Envelope,
-            b"prompt_tokens_details" | b"input_tokens_details" => Self::Details,
-            _ => Count::named(name).map_or(Self::Other, Self::Count),
-        }
-    }
-}
-
-impl Value {
-    fn with_digit(self, byte: u8) -> Self {
-        // The digits stand in the lower half of their bytes.
-        let digit = u64::from(byte & 0x0f);
-        match self {
-            Self::Nothing => Self::Number(digit),
-            Self::Number(number) => Self::Number(number.saturating_mul(10).saturating_add(digit)),
-            Self::Other => Self::Other,
+            b"response" | b"message" | b"x_groq" => Self::Opens(Place::Envelope),
+            b"prompt_tokens_details" | b"input_tokens_details" => Self::Opens(Place::Details),
+            _ => count_named(name).map_or(Self::Other, Self::Count),
         }
     }
 }

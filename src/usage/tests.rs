@@ -213,11 +213,11 @@ fn parsed(text: &str) -> Option<TokenUsage> {
     fn object(counts: &mut Counts, object: &serde_json::Map<String, Value>) {
         for (name, value) in object {
             let details = matches!(name.as_str(), "prompt_tokens_details" | "input_tokens_details");
-            match (Count::named(name.as_bytes()), value.as_u64(), value.as_object()) {
+            match (count_named(name.as_bytes()), value.as_u64(), value.as_object()) {
                 (Some(count), Some(tokens), _) => counts.set(count, tokens),
                 (_, _, Some(members)) if details => {
                     for (name, value) in members {
-                        if let (Some(count), Some(tokens)) = (Count::named(name.as_bytes()), value.as_u64()) {
+                        if let (Some(count), Some(tokens)) = (count_named(name.as_bytes()), value.as_u64()) {
                             counts.set(count, tokens);
                         }
                     }

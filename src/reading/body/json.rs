@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
+
+use super::super::value::{Count, count, json_number, number};
 
 /// A value whose inner values are still text.
 pub(super) enum Json<'a> {
@@ -27,5 +30,25 @@ impl<'a> Json<'a> {
             }
             _ => serde_json::from_str::<&RawValue>(text).ok().map(|_| Self::Other),
         }
+    }
+    /// The text of a string or a number.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Number(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<Duration> {
+        match self {
+            Self::String(text) => number(text.as_bytes()),
+            Self::Number(text) => json_number(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn count(&self) -> Option<Count> {
+        count(self.text()?.as_bytes())
     }
 }

@@ -1,25 +1,28 @@
 //! The members of a body that state a wait, by the words of their names.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::super::hint::{Hint, HintKind};
 use super::super::names::may_be_limit;
-use super::super::value::{
-    Advice, Count, Stated, TimeUnit, count, json_number, number, scan_prose, timespan,
-};
+use super::super::value::{Advice, Count, Stated, TimeUnit, json_number, scan_prose, timespan};
 use super::super::waits;
 use super::super::windows::Windows;
 use super::json::Json;
 use super::words::among;
-use super::{Around, BodyAdvice, Cost, MAX_ELEMENTS, Path, Walk};
-use crate::units::{QuotaUnit, QuotaUnits};
+use super::{Around, BodyAdvice, MAX_ELEMENTS, Path, Walk};
+use crate::units::QuotaUnit;
+
+/// What a GraphQL query costs, and what there is for it: <https://shopify.dev/docs/api/usage/limits>.
+pub(super) const COSTS: [&str; 4] =
+    ["requested-query-cost", "currently-available", "restore-rate", "maximum-available"];
 
 /// How a body states a wait, the most trustworthy way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A member that the profile names.
     Profile,
     /// [`google.rpc.RetryInfo`](https://cloud.google.com/apis/design/errors#error_details).
     RetryInfo,
@@ -31,11 +34,10 @@ pub(super) enum Rank {
     ResetMillis,
     Reset,
     Sentence,
-    /// The reset of a limit of which something is left.
+    /// The reset of a limit that is not used up.
     UnspentReset,
 }
 
-/// Whether any of a name's words is one of some.
 fn any(words: &[&str], of: &str) -> bool {
     words.iter().any(|word| among(word, of))
 }
@@ -102,9 +104,25 @@ fn says_wait(words: &[&str], timed: bool) -> bool {
     })
 }
 
+/// Words that go on with the name above: `{"retry": {"after": 5}}`.
+const GOES_ON: &str = "after in at until time timestamp date delay unix epoch utc ms millis milliseconds seconds secs sec s minutes \
+    mins hours";
+
+/// What a member states by its name and, if that only goes on with the one above, by both.
+fn meaning_below(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, HintKind)> {
+    meaning(words, around).or_else(|| {
+        if !words.iter().all(|word| among(word, GOES_ON)) {
+            return None;
+        }
+        let whole: ArrayVec<&str, 32> =
+            around.name.split('-').chain(words.iter().copied()).take(32).collect();
+        meaning(&whole, around)
+    })
+}
+
 /// What a member states by the words of its name: how, in which unit, and whether it is a reset.
-fn meaning(words: &[&str], around: Around) -> Option<(Rank, TimeUnit, HintKind)> {
-    if is_of_something_else(words) {
+fn meaning(words: &[&str], around: Around<'_>) -> Option<(Rank, TimeUnit, HintKind)> {
+    if around.sold || is_of_something_else(words) {
         return None;
     }
     let (unit, timed) = unit_of(words)?;
@@ -132,15 +150,6 @@ fn meaning(words: &[&str], around: Around) -> Option<(Rank, TimeUnit, HintKind)>
     says_wait(words, timed).then_some((rank, unit, HintKind::RetryAfter))
 }
 
-/// What is left of a limit.
-pub(super) fn left(value: &Json<'_>) -> Option<Count> {
-    match value {
-        Json::Number(text) => count(text.as_bytes()),
-        Json::String(text) => count(text.as_bytes()),
-        _ => None,
-    }
-}
-
 impl Walk<'_> {
     /// Takes in a member that states a wait in itself, or what remains of a limit; whether it was one.
     pub(super) fn wait_member(
@@ -148,20 +157,21 @@ impl Walk<'_> {
         words: &[&str],
         value: &Json<'_>,
         path: &Path,
-        around: Around,
+        around: Around<'_>,
     ) -> bool {
         if around.limits && words == ["remaining"] {
-            if left(value).is_some_and(Count::is_zero_or_less) {
-                self.found.units = self.found.units.with(QuotaUnit::Requests);
-            }
+            let spent = value.count().is_some_and(Count::is_zero_or_less);
+            self.found.units.extend(spent.then_some(QuotaUnit::Requests));
             return true;
         }
         let named =
             self.rules.wait_member(&path.text).map(|unit| (Rank::Profile, unit, HintKind::RetryAfter));
-        let Some((rank, unit, kind)) = named.or_else(|| meaning(words, around)) else { return false };
+        let Some((rank, unit, kind)) = named.or_else(|| meaning_below(words, around)) else { return false };
         let is_delay = any(words, "in after for delay duration wait backoff cooldown");
-        let Some(advice) = self.advice(value, unit, is_delay) else { return true };
-        // A reset beyond every bound is a mistake, a wait that long is none.
+        let Some(advice) = self.advice(value, unit, is_delay) else {
+            return kind == HintKind::RetryAfter || !matches!(value, Json::Object(_));
+        };
+        // A reset beyond every bound is a mistake; a wait that long is meant.
         if kind == HintKind::RetryAfter || advice.wait < Hint::LONGEST_WAIT {
             self.offer(rank, kind, advice, path);
         }
@@ -169,40 +179,27 @@ impl Walk<'_> {
     }
 
     /// Takes in a member that states costs; whether it was one.
-    pub(super) fn cost_member(&mut self, words: &[&str], value: &Json<'_>) -> bool {
-        let place = match words {
-            ["requested", "query", "cost"] => &mut self.cost.requested,
-            ["maximum", "available"] => &mut self.cost.most,
-            ["currently", "available"] => &mut self.cost.available,
-            ["restore", "rate"] => &mut self.cost.restored,
-            _ => return false,
-        };
-        if let Json::Number(text) = value {
-            *place = json_number(text);
+    pub(super) fn cost_member(&mut self, words: &str, value: &Json<'_>) -> bool {
+        let Some(place) = COSTS.iter().position(|known| *known == words) else { return false };
+        if let (Json::Number(text), Some(cost)) = (value, self.cost.get_mut(place)) {
+            *cost = json_number(text);
         }
         true
     }
 
     /// The time until there is enough for a query: what is missing, at the rate that it comes back by the second.
     pub(super) fn wait_for_cost(&mut self) {
-        let Cost { requested: Some(requested), available: Some(available), restored: Some(restored), most } =
-            self.cost
-        else {
-            return;
-        };
+        let [Some(requested), Some(available), Some(restored), most] = self.cost else { return };
+        let missing = requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64();
         if most.is_some_and(|most| most < requested) {
             self.found.too_large = true;
-        } else if self.found.refuses
-            && let Ok(wait) = Duration::try_from_secs_f64(
-                requested.saturating_sub(available).as_secs_f64() / restored.as_secs_f64(),
-            )
-        {
+        } else if let (true, Ok(wait)) = (self.found.refuses, Duration::try_from_secs_f64(missing)) {
             let path = Path { text: "extensions.cost.throttlestatus".to_owned(), fixed: true };
             self.offer(Rank::RetryAfter, HintKind::RetryAfter, self.clock.advice(Stated::delay(wait)), &path);
         }
     }
 
-    /// What a value states. Only where it `is_delay` is `00:00:05` no time of day.
+    /// What a value states. `00:00:05` is a time of day unless the member `is_delay`.
     fn advice(&self, value: &Json<'_>, unit: TimeUnit, is_delay: bool) -> Option<Advice> {
         match value {
             Json::Number(text) => Some(self.clock.advice(Stated::bare(json_number(text)?, unit))),
@@ -215,21 +212,16 @@ impl Walk<'_> {
             // A protobuf duration that was not printed by the JSON mapping; it states both of its parts or leaves one
             // out, which null means as well.
             Json::Object(duration) => {
-                let part = |key: &str| match Json::read(duration.get(key)?.get())? {
-                    Json::Number(text) => Some(json_number(text)),
-                    Json::String(text) => Some(number(text.as_bytes())),
-                    Json::Other => None,
-                    _ => Some(None),
+                let part = |key: &str| {
+                    let part = Json::read(duration.get(key)?.get())?;
+                    (!matches!(part, Json::Other)).then(|| part.number())
                 };
-                let nanos = part("nanos")
-                    .map(|nanos| nanos.filter(|nanos| *nanos < Duration::from_secs(u64::from(u32::MAX))));
-                let billionths = |nanos: Duration| nanos.checked_div(1_000_000_000).unwrap_or_default();
-                let total = match (part("seconds"), nanos) {
+                let nanos = part("nanos").flatten().filter(|nanos| nanos.as_secs() < u64::from(u32::MAX));
+                let nanos = nanos.and_then(|nanos| nanos.checked_div(1_000_000_000));
+                let total = match part("seconds") {
                     // Less than a second more or less: what can be read is still the least to wait.
-                    (Some(seconds), nanos) => {
-                        seconds?.saturating_add(billionths(nanos.flatten().unwrap_or_default()))
-                    }
-                    (None, nanos) => billionths(nanos??),
+                    Some(seconds) => seconds?.saturating_add(nanos.unwrap_or_default()),
+                    None => nanos?,
                 };
                 Some(self.clock.advice(Stated::bare(total, TimeUnit::Seconds)))
             }
@@ -238,22 +230,24 @@ impl Walk<'_> {
     }
 
     pub(super) fn offer(&mut self, rank: Rank, kind: HintKind, advice: Advice, path: &Path) {
-        if let Some(heard) = &mut self.heard {
-            heard.push(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        let new = BodyAdvice { advice, kind, path: path.text.clone(), rank };
+        if let Some(heard) = &mut self.found.heard {
+            heard.push(new.clone());
         }
-        let better = self.found.advice.as_ref().is_none_or(|known| {
-            // Zero milliseconds beside positive seconds are a truncation, as with the headers.
-            let zero_millis = |rank, advice: &Advice| rank == Rank::RetryAfterMillis && advice.wait.is_zero();
-            let truncated = zero_millis(known.rank, &known.advice) && rank == Rank::RetryAfter;
-            let truncates = zero_millis(rank, &advice) && known.rank == Rank::RetryAfter;
-            // GitHub Models repeats its message as `details`.
-            let order =
-                |wait, path: &str| (wait, path.ends_with("message"), std::cmp::Reverse(path.to_owned()));
-            let later = order(advice.wait, &path.text) > order(known.advice.wait, &known.path);
-            !truncates && (truncated || rank < known.rank || rank == known.rank && later)
-        });
-        if better {
-            self.found.advice = Some(BodyAdvice { advice, kind, path: path.text.clone(), rank });
+        // Zero milliseconds beside positive seconds are a truncation, as with the headers.
+        let truncates = |one: &BodyAdvice, other: &BodyAdvice| {
+            one.rank == Rank::RetryAfterMillis && one.advice.wait.is_zero() && other.rank == Rank::RetryAfter
+        };
+        // GitHub Models repeats its message as `details`.
+        let order = |of: &BodyAdvice| {
+            let path = of.path.clone();
+            (Reverse(of.rank), of.advice.wait, path.ends_with("message"), Reverse(path))
+        };
+        let better = |known: &BodyAdvice| {
+            !truncates(&new, known) && (truncates(known, &new) || order(&new) > order(known))
+        };
+        if self.found.advice.as_ref().is_none_or(better) {
+            self.found.advice = Some(new);
         }
     }
 
@@ -262,31 +256,24 @@ impl Walk<'_> {
         let Json::Object(members) = value else { return };
         let mut headers = HeaderMap::new();
         for (name, value) in members.iter().take(MAX_ELEMENTS) {
-            let value = match Json::read(value.get()) {
-                Some(Json::String(text)) => HeaderValue::from_str(&text).ok(),
-                Some(Json::Number(text)) => HeaderValue::from_str(text).ok(),
-                _ => None,
-            };
+            let value = Json::read(value.get())
+                .and_then(|value| value.text().and_then(|text| HeaderValue::from_str(text).ok()));
             if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), value) {
                 headers.append(name, value);
             }
         }
         let mut windows = Windows::default();
-        for (name, value) in headers.iter().filter(|(name, _)| may_be_limit(name)) {
+        for (name, value) in headers.iter().filter(|(name, _)| may_be_limit(name.as_str())) {
             windows.note(name, value, self.clock);
         }
         windows.pair(self.clock);
         let summary = windows.summary(self.rules, self.clock, &[]);
-        self.found.units = summary.spent.iter().fold(self.found.units, QuotaUnits::with);
-        if let Some(wait) = waits::explicit(&headers, self.clock, self.rules) {
-            self.offer(
-                Rank::EmbeddedHeader,
-                HintKind::RetryAfter,
-                wait.advice,
-                &path.key(wait.name.as_str()),
-            );
-        } else if let Some((advice, source)) = summary.advice {
-            self.offer(Rank::EmbeddedHeader, HintKind::WindowReset, advice, &path.key(source.as_str()));
+        self.found.units.extend(summary.spent.iter());
+        let explicit = waits::explicit(&headers, self.clock, self.rules);
+        let explicit = explicit.map(|wait| (HintKind::RetryAfter, wait.advice, wait.name));
+        let reset = || summary.advice.map(|(advice, name)| (HintKind::WindowReset, advice, name));
+        if let Some((kind, advice, name)) = explicit.or_else(reset) {
+            self.offer(Rank::EmbeddedHeader, kind, advice, &path.key(name.as_str()));
         }
     }
 }

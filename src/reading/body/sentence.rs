@@ -26,47 +26,41 @@ enum Behind {
 /// Words before a word of waiting, in the same sentence; the nearest last.
 type Said<'t> = ArrayVec<&'t str, 6>;
 
-/// The words of waiting, with those before them that belong to them.
+/// Words of waiting, the words that may stand before them (empty: any), and what must stand behind.
+const TRIGGERS: [(&str, &str, Behind); 11] = [
+    ("cooldown", "", Behind::Anything),
+    ("off", "back", Behind::Anything),
+    ("down", "cool", Behind::Anything),
+    ("retry unlock unlocks", "", Behind::Preposition),
+    ("again", "try trying back come check request requests attempt", Behind::Preposition),
+    ("back", "come check try be", Behind::Preposition),
+    ("request attempt call", "next", Behind::Preposition),
+    // Supabase: `you can only request this after ..`.
+    ("this", "request", Behind::Preposition),
+    ("expires expire ends", "ban block lockout cooldown penalty suspension", Behind::Preposition),
+    ("unblocked unbanned lifted", "", Behind::NotFor),
+    ("limited blocked banned throttled suspended locked paused", "", Behind::ForOrUntil),
+];
+const RENEWALS: &str = "reset resets resetting renew renews renewed renewal refresh refreshes refreshed refill refills refilled \
+    replenish replenishes replenished restored resume resumes";
+
 fn trigger(word: &str, said: &Said<'_>) -> Option<Behind> {
     let before = said.last().copied().unwrap_or_default();
     let behind = match word {
         "wait" if !is_another_wait(said) => Behind::Anything,
-        "backoff" if !matches!(before, "exponential" | "linear" | "with" | "default") => Behind::Anything,
-        "cooldown" => Behind::Anything,
-        "retry" => Behind::Preposition,
-        "again"
-            if matches!(
-                before,
-                "try" | "trying" | "back" | "come" | "check" | "request" | "requests" | "attempt"
-            ) =>
-        {
-            Behind::Preposition
-        }
-        "off" if before == "back" => Behind::Anything,
-        "down" if before == "cool" => Behind::Anything,
-        "back" if matches!(before, "come" | "check" | "try" | "be") => Behind::Preposition,
-        "request" | "attempt" | "call" if before == "next" => Behind::Preposition,
-        // Supabase: `you can only request this after ..`.
-        "this" if before == "request" => Behind::Preposition,
-        "reset" | "resets" | "resetting" | "renew" | "renews" | "renewed" | "renewal" | "refresh"
-        | "refreshes" | "refreshed" | "refill" | "refills" | "refilled" | "replenish" | "replenishes"
-        | "replenished" | "restored" | "resume" | "resumes"
-            if !is_of_something_else(before) =>
-        {
-            Behind::Preposition
-        }
-        "expires" | "expire" | "ends"
-            if matches!(before, "ban" | "block" | "lockout" | "cooldown" | "penalty" | "suspension") =>
-        {
-            Behind::Preposition
-        }
-        "unlock" | "unlocks" => Behind::Preposition,
+        "backoff" if !among(before, "exponential linear with default") => Behind::Anything,
         "available" if is_awaited(said) => Behind::NotFor,
-        "unblocked" | "unbanned" | "lifted" => Behind::NotFor,
-        "limited" | "blocked" | "banned" | "throttled" | "suspended" | "locked" | "paused" => {
-            Behind::ForOrUntil
+        // Home Connect: `blocked during the remaining period of 564 seconds`.
+        "period" if before == "remaining" && said.contains(&"blocked") => Behind::Anything,
+        // A penalty, and no call that took too long.
+        "out" if before == "timed" && said.contains(&"been") => Behind::ForOrUntil,
+        _ if among(word, RENEWALS) && !is_of_something_else(before) => Behind::Preposition,
+        _ => {
+            let fits = |(words, needs, _): &&(&str, &str, Behind)| {
+                among(word, words) && (needs.is_empty() || among(before, needs))
+            };
+            TRIGGERS.iter().find(fits)?.2
         }
-        _ => return None,
     };
     match behind {
         Behind::Preposition if is_negated(said) => Some(Behind::NotBefore),
@@ -105,10 +99,9 @@ fn is_of_something_else(word: &str) -> bool {
 
 /// The words that may stand between a word of waiting and the time.
 const FILLERS: &str = "\
-    about again allowed another approximately approx around at be call calls it is least minimum please request \
+    about again allowed another approximately approx around at be call calls it is least of minimum please request \
     requests roughly than the this time timestamp waiting will your delay seconds secs sec s";
 
-/// The most such words.
 const MAX_FILLERS: usize = 6;
 
 /// The wait that a message in lower case states first.

@@ -10,7 +10,7 @@ fn read(profile: &str, body: &str) -> Body {
     let headers = HeaderMap::new();
     let now = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(1_767_225_600)).unwrap();
     let rules = Profile::named(profile).rules();
-    Body::read(rules, body.as_bytes(), &Clock::new(&headers, now, rules.utc_offset))
+    Body::read(rules, body.as_bytes(), &Clock::new(&headers, now, rules.utc_offset), false)
 }
 
 fn advice(body: &str) -> Option<(u128, String)> {

@@ -36,16 +36,8 @@ pub(super) fn spaced(key: &str) -> String {
         text.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' });
         previous = letter;
     }
-    let mut all = String::with_capacity(text.len());
-    for word in text.split('-').filter(|word| !word.is_empty()) {
-        for part in known_parts(word) {
-            if !all.is_empty() {
-                all.push('-');
-            }
-            all.push_str(part);
-        }
-    }
-    all
+    let words: Vec<_> = text.split('-').filter(|word| !word.is_empty()).flat_map(known_parts).collect();
+    words.join("-")
 }
 
 fn known_parts(word: &str) -> ArrayVec<&str, 8> {
@@ -62,17 +54,20 @@ fn known_parts(word: &str) -> ArrayVec<&str, 8> {
     parts
 }
 
-/// Whether a word is one of a list.
 pub(super) fn among(word: &str, list: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
 
-/// Whether a member of that name holds a code, at its best.
+pub(super) fn names_sale(words: &[&str]) -> bool {
+    const SOLD: &str =
+        "subscription subscriptions plan membership license trial billing invoice password certificate";
+    words.iter().any(|word| among(word, SOLD))
+}
+
 pub(super) fn holds_code(words: &[&str]) -> bool {
     words.last().is_some_and(|last| among(last, "code type tag reason err name status error errors summary"))
 }
 
-/// Whether a member of that name holds a message.
 pub(super) fn holds_message(words: &[&str]) -> bool {
     const LAST: &str = "message messages msg detail details error errors description reason info title raw text summary \
         explanation cause string fault notice hint note";
@@ -91,11 +86,11 @@ impl Walk<'_> {
         let code = normal_code(text.split('/').next().unwrap_or(text));
         self.found.final_code |= self.rules.is_final_code(&code);
         self.found.refuses |= self.rules.refusal_codes_in_success.contains(&code);
-        if let Some(unit) = self.rules.unit_of_code(&code) {
-            self.found.units = self.found.units.with(unit);
-        }
+        self.found.units.extend(self.rules.unit_of_code(&code));
         // A sentence in the place of a code is not one.
-        self.found.rate_limited |= !text.trim().contains(' ') && is_rate_code(&code);
+        let is_code = !text.trim().contains(' ');
+        self.found.rate_limited |= is_code && is_rate_code(&code);
+        self.found.long_quota |= is_code && is_long_quota(&code);
     }
 
     pub(super) fn message(&mut self, text: &str, path: &Path) {
@@ -110,9 +105,7 @@ impl Walk<'_> {
         if let Some(stated) = sentence::stated(&lower, self.clock) {
             self.offer(Rank::Sentence, HintKind::RetryAfter, self.clock.advice(stated), path);
         }
-        if let Some(unit) = self.rules.unit_of_message(&lower) {
-            self.found.prose_units = self.found.prose_units.with(unit);
-        }
+        self.found.prose_units.extend(self.rules.unit_of_message(&lower));
         let says = |phrases: &[String]| phrases.iter().any(|phrase| lower.contains(phrase.as_str()));
         self.found.final_phrase |= says(&self.rules.final_phrases);
         self.passes |= says(&self.rules.passing_phrases);
@@ -124,59 +117,50 @@ impl Walk<'_> {
 
     /// The id of a Google quota, such as `GenerateRequestsPerDayPerProjectPerModel-FreeTier`: the `quotaId` of a
     /// `QuotaFailure`, the `quota_limit` of an `ErrorInfo`.
-    pub(super) fn quota_id(&mut self, value: &Json<'_>) {
-        let Json::String(id) = value else { return };
-        let id = id.to_ascii_lowercase();
-        let unit = if id.contains("perday") {
-            self.found.daily_quota = true;
-            QuotaUnit::Quota
-        } else if id.contains("inputtoken") {
-            QuotaUnit::InputTokens
-        } else if id.contains("outputtoken") {
-            QuotaUnit::OutputTokens
-        } else if id.contains("token") {
-            QuotaUnit::Tokens
-        } else if id.contains("concurrent") {
-            QuotaUnit::Concurrency
-        } else if id.contains("request") {
-            QuotaUnit::Requests
-        } else {
-            return;
-        };
-        self.found.units = self.found.units.with(unit);
+    pub(super) fn quota_id(&mut self, id: &str) {
+        const UNITS: [(&str, QuotaUnit); 6] = [
+            ("perday", QuotaUnit::Quota),
+            ("inputtoken", QuotaUnit::InputTokens),
+            ("outputtoken", QuotaUnit::OutputTokens),
+            ("token", QuotaUnit::Tokens),
+            ("concurrent", QuotaUnit::Concurrency),
+            ("request", QuotaUnit::Requests),
+        ];
+        self.found.daily_quota |= id.contains("perday");
+        let named = UNITS.iter().find(|(part, _)| id.contains(part));
+        self.found.units.extend(named.map(|(_, unit)| *unit));
     }
 
     /// The policies of the draft's problem types; a proxy may have added lines of its own to the `RateLimit` field.
     pub(super) fn violated_policies(&mut self, value: &Json<'_>) {
-        let names = match value {
-            Json::Array(names) => names.iter().filter_map(|name| Json::read(name.get())).collect(),
-            Json::String(name) => vec![Json::String(name.clone())],
-            _ => return,
-        };
-        for name in names {
-            let Json::String(name) = name else { continue };
-            if self.found.violated.try_push(policy_key(name.as_bytes())).is_err() {
-                return;
+        let mut add = |name: &Json<'_>| {
+            if let Json::String(name) = name {
+                let _ = self.found.violated.try_push(policy_key(name.as_bytes()));
             }
+        };
+        match value {
+            Json::Array(names) => {
+                names.iter().filter_map(|name| Json::read(name.get())).for_each(|name| add(&name))
+            }
+            name => add(name),
         }
     }
 }
 
-/// Whether a message says that what a plan has is used up, and to buy more: `You have used up your monthly quota, please
-/// upgrade`. One that names a window of at most an hour means a rate.
+/// Whether a message says that an allowance of a day or longer is used up: `You have reached your monthly limit`, `You have used
+/// all of your daily calls, please upgrade`. One that names a window of at most an hour means a rate.
 fn is_used_up(lower: &str) -> bool {
+    const USED: [&str; 6] = ["upgrade", "exceeded", "reached", "used up", "used all", "exhausted"];
+    const LONG: [&str; 9] =
+        ["monthly", "per month", "/month", "weekly", "per week", "daily", "per day", "/day", "24 hour"];
+    const SHORT: [&str; 10] =
+        ["second", "minute", "/min", "per min", "hourly", "per hour", "/hour", "rpm", "tpm", "/s "];
     let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    says(&["upgrade"])
-        && says(&[
-            "used up",
-            "exhausted",
-            "used all",
-            "monthly",
-            "per month",
-            "/month",
-            "daily",
-            "per day",
-            "/day",
-        ])
-        && !says(&["second", "minute", "/min", "per min", "hour", "rpm", "tpm", "/s "])
+    says(&USED) && says(&LONG) && !says(&SHORT)
+}
+
+/// Whether a code in normal form names an allowance of a day or longer: `daily_quota_exceeded`.
+fn is_long_quota(code: &str) -> bool {
+    let says = |words: &[&str]| words.iter().any(|word| code.contains(word));
+    says(&["daily", "weekly", "monthly", "perday", "permonth"]) && says(&["quota", "limit", "allowance"])
 }

@@ -1,6 +1,5 @@
 //! XML faults, as far as SOAP services and object stores need it: each element's name and the text directly in it.
 
-/// The most elements of a document that are looked at.
 const MAX_ELEMENTS: usize = 512;
 
 /// Calls `each` with the name and text of every element that has one; a `Name` attribute is the name, as in Exchange's

@@ -1,7 +1,7 @@
 use super::*;
 
 fn may_be_limit(name: &str) -> bool {
-    super::may_be_limit(&HeaderName::try_from(name).unwrap())
+    super::may_be_limit(name)
 }
 
 fn field_name(name: &str) -> Option<FieldName> {

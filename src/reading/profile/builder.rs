@@ -37,9 +37,7 @@ impl ProfileError {
 
 impl ProfileBuilder {
     pub(super) fn new(name: String) -> Self {
-        let mut rules = Rules::default();
-        rules.name = name;
-        Self { rules, offset: None, adjust: None }
+        Self { rules: Rules::named(name), offset: None, adjust: None }
     }
 
     /// A host that the profile is for, with all its subdomains (`hosts`).
@@ -124,7 +122,7 @@ impl ProfileBuilder {
     }
 
     /// A function of status, headers, body and what was read of them that has the last word, for what no data can say. The
-    /// body is given for the statuses that [`Profile::inspects_body_of`] names. It must not block; if it
+    /// body is given for the statuses that may refuse for want of capacity. It must not block; if it
     /// panics, what was read holds.
     pub fn adjust(
         mut self,
@@ -142,9 +140,7 @@ impl ProfileBuilder {
     pub fn build(self) -> Result<Profile, ProfileError> {
         let mut rules = self.rules;
         if let Some(offset) = self.offset {
-            let parsed = parse_offset(&offset);
-            rules.utc_offset =
-                Some(parsed.ok_or_else(|| ProfileError::new("utc_offset", &offset, "the form +08:00"))?);
+            rules.utc_offset = Some(parse_offset(&offset)?);
         }
         let rules = rules.validated()?;
         Ok(Profile(std::sync::Arc::new(Inner { rules, adjust: self.adjust })))

@@ -9,52 +9,39 @@ use super::Profile;
 use super::validate::parse_offset;
 use crate::units::QuotaUnit;
 
-/// What a profile says; the field names are those of the table and of a user's file.
-///
-/// Codes are compared in [normal form](normal_code), phrases with messages in lower case.
+/// What a profile says; the field names are those of the table and of a user's file. Codes are compared in [normal
+/// form](normal_code), phrases with messages in lower case.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(in crate::reading) struct Rules {
     pub(in crate::reading) name: String,
-    /// Where the knowledge is from. Nothing reads it.
+    /// Where the knowledge is from; for people.
     #[serde(rename = "notes")]
     _notes: serde::de::IgnoredAny,
-    /// Host names, each standing for itself and all its subdomains.
     pub(in crate::reading) hosts: Vec<String>,
-    /// Statuses beyond the usual ones that refuse for want of capacity; each only with evidence: an explicit wait, a spent
-    /// counter, a rate-limit code or one of `evidence`.
+    /// Each only with evidence: an explicit wait, a spent counter, a rate-limit code or one of `evidence`.
     pub(in crate::reading) refusal_statuses: Vec<u16>,
-    /// Codes in the JSON body of a 200 that make it a refusal.
     pub(in crate::reading) refusal_codes_in_success: Vec<String>,
-    /// Words of an error message that mark such a status as a refusal for want of capacity.
     pub(in crate::reading) evidence: Vec<String>,
     /// Whether 402 is an answer like any other, and not a quota that is used up.
     pub(in crate::reading) payment_required_is_ordinary: bool,
-    /// The header whose `false` is a directive not to repeat, instead of `x-should-retry`; empty where none is.
+    /// The header whose `false` is a directive not to repeat, instead of `x-should-retry`; empty if there is none.
     pub(in crate::reading) should_retry_header: Option<String>,
-    /// Codes that no wait helps against; a leading `*` matches any beginning.
     pub(in crate::reading) final_codes: Vec<String>,
-    /// Words of an error message that no wait helps against, for vendors that send nothing better.
     pub(in crate::reading) final_phrases: Vec<String>,
-    /// Words of an error message by which a final code means a limit that passes.
     pub(in crate::reading) passing_phrases: Vec<String>,
     /// An explicit wait of at most so long beside a final code means a limit that passes.
     pub(in crate::reading) passing_wait_seconds: Option<u32>,
-    /// Words of an error message that name a quota per day or month: no wait helps if no time is stated.
+    /// Of a quota per day or month: no wait helps if no time is stated.
     pub(in crate::reading) long_quota_phrases: Vec<String>,
-    /// Words of an error message that say that the request is larger than the whole limit.
     pub(in crate::reading) too_large_phrases: Vec<String>,
-    /// Codes that name what is exhausted.
     pub(in crate::reading) units_by_code: Vec<(String, QuotaUnit)>,
-    /// Words of an error message that name what is exhausted; the first match counts.
+    /// The first match counts, as in the next.
     pub(in crate::reading) units_by_phrase: Vec<(String, QuotaUnit)>,
-    /// Headers whose value names what is exhausted, by a part of the value; the first match counts.
+    /// By a part of the header's value.
     pub(in crate::reading) units_by_header: Vec<(String, String, QuotaUnit)>,
-    /// Headers that state a wait, beyond `Retry-After` and its relatives, and the unit of their bare numbers.
     pub(in crate::reading) wait_headers: Vec<(String, TimeUnit)>,
-    /// Members of the body that state a wait, by the end of their path.
     pub(in crate::reading) wait_members: Vec<(String, TimeUnit)>,
-    /// How a reset without a unit is meant.
     pub(in crate::reading) bare_reset: BareReset,
     /// Whether old versions of the service state `Retry-After` in milliseconds, which a reset then gives away.
     pub(in crate::reading) legacy_millisecond_retry_after: bool,
@@ -66,11 +53,8 @@ pub(in crate::reading) struct Rules {
     pub(in crate::reading) only_spent_resets: bool,
     /// Whether a limit per day whose name says nothing else is a long-lived quota, reset at an unknown moment.
     pub(in crate::reading) daily_is_quota: bool,
-    /// What limits are counted by, beyond endpoint and credential.
     pub(in crate::reading) counted_by: CountedBy,
-    /// The least wait that the documentation asks for if a response advises none.
     backoff_floor_seconds: Option<u32>,
-    /// The zone of times that state none, as `+08:00`.
     #[serde(deserialize_with = "offset")]
     pub(in crate::reading) utc_offset: Option<i32>,
 }
@@ -111,33 +95,27 @@ pub(in crate::reading) enum BareReset {
     ByRenewalPeriod,
 }
 
-/// `+08:00`, as seconds.
 fn offset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
-    parse_offset(&text)
-        .map(Some)
-        .ok_or_else(|| serde::de::Error::custom("utc_offset: expected the form \"+08:00\""))
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| parse_offset(&text).map_err(serde::de::Error::custom)).transpose()
 }
 
 impl Rules {
+    pub(super) fn named(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
     pub(in crate::reading) fn backoff_floor(&self) -> Option<Duration> {
         self.backoff_floor_seconds.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
     pub(super) fn set_backoff_floor(&mut self, floor: Duration) {
-        self.backoff_floor_seconds = Some(
-            u32::try_from(floor.as_secs().saturating_add(u64::from(floor.subsec_nanos() > 0)))
-                .unwrap_or(u32::MAX),
-        );
+        let seconds = floor.as_secs().saturating_add(u64::from(floor.subsec_nanos() > 0));
+        self.backoff_floor_seconds = Some(u32::try_from(seconds).unwrap_or(u32::MAX));
     }
 
-    fn is_standard(&self) -> bool {
-        self.name == "standard"
-    }
-
-    /// Its own entries, then those of the standard profile.
     fn with_standard<'r, T: 'r>(&'r self, list: impl Fn(&'r Self) -> &'r [T]) -> impl Iterator<Item = &'r T> {
-        let standard = if self.is_standard() { &[][..] } else { list(Profile::standard().rules()) };
+        let standard = if self.name == "standard" { &[][..] } else { list(Profile::standard().rules()) };
         list(self).iter().chain(standard)
     }
 
@@ -184,15 +162,6 @@ pub(in crate::reading) fn normal_code(code: &str) -> String {
 
 /// Whether a code in normal form says that a rate was exceeded, whatever the rest of its name.
 pub(in crate::reading) fn is_rate_code(code: &str) -> bool {
-    [
-        "ratelimit",
-        "toomanyrequests",
-        "throttl",
-        "throughputexceeded",
-        "requestlimitexceeded",
-        "requestlimitreached",
-        "slowdown",
-    ]
-    .iter()
-    .any(|part| code.contains(part))
+    const PARTS: &str = "ratelimit toomanyrequests throttl throughputexceeded requestlimitexceeded requestlimitreached slowdown";
+    PARTS.split(' ').any(|part| code.contains(part))
 }

@@ -8,9 +8,8 @@ use http::header::{AGE, DATE};
 
 use super::super::hint::Hint;
 use super::super::{MAX_FIELD, MAX_LINES};
-use super::{MAX_DELAY, Stated, TimeUnit, Value, count, date};
+use super::{Count, MAX_DELAY, Stated, TimeUnit, Value, count, date};
 
-/// A statement turned into a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::reading) struct Advice {
     pub(in crate::reading) wait: Duration,
@@ -18,14 +17,14 @@ pub(in crate::reading) struct Advice {
 }
 
 /// The clock that a response's instants are measured against: its `Date` plus its `Age`
-/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), where it has none the moment of receipt.
+/// ([RFC 9110 §6.6.1], [RFC 9111 §5.1]), or the moment of receipt if it has no `Date`.
 ///
 /// [RFC 9110 §6.6.1]: https://www.rfc-editor.org/rfc/rfc9110#section-6.6.1
 /// [RFC 9111 §5.1]: https://www.rfc-editor.org/rfc/rfc9111#section-5.1
 pub(in crate::reading) struct Clock<'h> {
     headers: &'h HeaderMap,
     pub(super) received_at: SystemTime,
-    /// How many seconds the times without a zone are ahead of UTC, where that is known.
+    /// How many seconds times without a zone are ahead of UTC, if that is known.
     pub(super) zone: Option<i32>,
     /// Since the epoch. Read only if an instant needs it: most responses have none.
     server_now: OnceCell<Duration>,
@@ -42,15 +41,13 @@ impl<'h> Clock<'h> {
 
     fn server_now(&self) -> Duration {
         *self.server_now.get_or_init(|| {
-            let lines = self.headers.get_all(DATE).iter().take(MAX_LINES);
-            let Some(date) =
-                lines.into_iter().find_map(|line| date::instant(line.as_bytes().trim_ascii(), self))
-            else {
+            let mut lines = self.headers.get_all(DATE).iter().take(MAX_LINES);
+            let Some(date) = lines.find_map(|line| date::instant(line.as_bytes().trim_ascii(), self)) else {
                 // A clock that shows a time before 1970 has not been set.
                 return self.received_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             };
             let age = self.headers.get(AGE).and_then(|value| count(value.as_bytes()));
-            date.saturating_add(Duration::from_secs(age.map_or(0, |age| age.whole())).min(MAX_DELAY))
+            date.saturating_add(Duration::from_secs(age.map_or(0, Count::whole)).min(MAX_DELAY))
         })
     }
 
@@ -67,7 +64,7 @@ impl<'h> Clock<'h> {
             .min(Hint::LONGEST_WAIT)
     }
 
-    /// The same, with the instant where it is one.
+    /// The same, with the instant if it is one.
     pub(in crate::reading) fn advice(&self, stated: Stated) -> Advice {
         let at = match stated {
             Stated::At(at) => SystemTime::UNIX_EPOCH.checked_add(at),
@@ -76,7 +73,6 @@ impl<'h> Clock<'h> {
         Advice { wait: self.wait(stated), at }
     }
 
-    /// Reads a value and measures it.
     pub(in crate::reading) fn read(&self, value: &[u8], unit: TimeUnit) -> Option<Advice> {
         if value.len() > MAX_FIELD {
             return None;

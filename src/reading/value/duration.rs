@@ -7,16 +7,17 @@ use jiff::fmt::temporal::SpanParser;
 
 use super::number::{number, scan_number};
 
-/// The units by all their spellings. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one byte.
+/// The units by all their spellings, in nanoseconds. The micro sign comes as U+00B5, as U+03BC and, from Latin-1 servers, as one
+/// byte.
 const UNITS: [(&[&[u8]], u64); 8] = [
-    (&[b"ns", b"nanosecond", b"nanoseconds"], 1),
-    (&[b"us", b"usec", b"microsecond", b"microseconds", b"\xC2\xB5s", b"\xCE\xBCs", b"\xB5s"], 1_000),
-    (&[b"ms", b"msec", b"msecs", b"millis", b"millisecond", b"milliseconds"], 1_000_000),
     (&[b"s", b"sec", b"secs", b"second", b"seconds"], SECOND),
+    (&[b"ms", b"msec", b"msecs", b"millis", b"millisecond", b"milliseconds"], 1_000_000),
     (&[b"m", b"min", b"mins", b"minute", b"minutes"], 60 * SECOND),
     (&[b"h", b"hr", b"hrs", b"hour", b"hours"], 3_600 * SECOND),
     (&[b"d", b"day", b"days"], 86_400 * SECOND),
     (&[b"w", b"week", b"weeks"], 604_800 * SECOND),
+    (&[b"us", b"usec", b"microsecond", b"microseconds", b"\xC2\xB5s", b"\xCE\xBCs", b"\xB5s"], 1_000),
+    (&[b"ns", b"nanosecond", b"nanoseconds"], 1),
 ];
 const SECOND: u64 = 1_000_000_000;
 
@@ -24,7 +25,7 @@ const SECOND: u64 = 1_000_000_000;
 const NUMBER_WORDS: &str = "an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 \
     twelve=12 fifteen=15 twenty=20 twenty-four=24 thirty=30 forty=40 forty-five=45 fifty=50 sixty=60 ninety=90";
 
-/// The unit that a text begins with, in nanoseconds, and what follows; a unit ends where its letters end.
+/// The unit that a text begins with, and what follows; a unit ends where its letters end.
 fn unit(text: &[u8]) -> Option<(u64, &[u8])> {
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
     let end = text.iter().position(|byte| !is_letter(byte)).unwrap_or(text.len());
@@ -37,8 +38,8 @@ fn times(number: Duration, unit: u64) -> Duration {
     match u32::try_from(unit / SECOND) {
         Ok(seconds @ 1..) => number.saturating_mul(seconds),
         _ => {
-            let per_second = SECOND.checked_div(unit).and_then(|parts| u32::try_from(parts).ok());
-            per_second.and_then(|parts| number.checked_div(parts)).unwrap_or_default()
+            let parts = SECOND.checked_div(unit).and_then(|parts| u32::try_from(parts).ok());
+            parts.and_then(|parts| number.checked_div(parts)).unwrap_or_default()
         }
     }
 }
@@ -104,16 +105,13 @@ fn part(text: &str, last: Option<u64>) -> Option<(Duration, u64, &str)> {
 
 /// The further digits of a number such as `1,800`.
 fn thousands(number: Duration, tail: &str) -> (Duration, &str) {
-    let further = tail.strip_prefix(',').and_then(|rest| {
+    let further = tail.strip_prefix(',').filter(|_| number.subsec_nanos() == 0).and_then(|rest| {
         let (digits, after) = rest.split_at_checked(3)?;
         let ends = !after.starts_with(|letter: char| letter.is_ascii_digit());
-        let digits = digits
-            .parse::<u16>()
-            .ok()
-            .filter(|_| ends && digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-        Some((number.saturating_mul(1_000).saturating_add(Duration::from_secs(digits.into())), after))
+        let digits = super::number(digits.as_bytes()).filter(|_| ends && !digits.contains('.'))?;
+        Some((number.saturating_mul(1_000).saturating_add(digits), after))
     });
-    further.filter(|_| number.subsec_nanos() == 0).unwrap_or((number, tail))
+    further.unwrap_or((number, tail))
 }
 
 /// `one minute`, `an hour`, `a day`; but neither `a few minutes` nor `a second`, which is a manner of speaking.
@@ -123,15 +121,11 @@ fn number_word(text: &str) -> Option<(Duration, &str)> {
     }
     let (word, tail) = text.split_at(text.find(' ')?);
     if word == "a" {
-        let unit = tail.trim_start();
-        return ["minute", "day", "week"]
-            .iter()
-            .any(|known| unit.starts_with(known))
-            .then_some((Duration::from_secs(1), tail));
+        let is_unit = ["minute", "day", "week"].iter().any(|unit| tail.trim_start().starts_with(unit));
+        return is_unit.then_some((Duration::from_secs(1), tail));
     }
-    let known =
-        NUMBER_WORDS.split(' ').filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == word);
-    Some((Duration::from_secs(known?.1.parse().ok()?), tail))
+    let known = NUMBER_WORDS.split(' ').find_map(|pair| pair.strip_prefix(word)?.strip_prefix('='))?;
+    Some((Duration::from_secs(known.parse().ok()?), tail))
 }
 
 /// An ISO 8601 duration. Years and months have no fixed length and are refused; a day has 24 hours.
@@ -156,9 +150,9 @@ pub(in crate::reading) fn timespan(bytes: &[u8]) -> Option<Duration> {
         Some(dot) => (hours.get(..dot)?, hours.get(dot.checked_add(1)?..)?),
         None => (b"0".as_slice(), hours),
     };
-    let whole = |part: &[u8], below: u32, unit: u32| {
+    let whole = |part: &[u8], below: u64, unit: u32| {
         let plain = part.iter().all(u8::is_ascii_digit);
-        let number = number(part).filter(|number| plain && *number < Duration::from_secs(below.into()))?;
+        let number = number(part).filter(|number| plain && *number < Duration::from_secs(below))?;
         Some(number.saturating_mul(unit))
     };
     let seconds = number(seconds).filter(|seconds| *seconds < Duration::from_secs(60))?;

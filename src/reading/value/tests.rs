@@ -102,7 +102,7 @@ fn numbers_and_counts() {
     assert!(read("-3").is_zero_or_less() && !read("-3").is_minus_one() && read("-1").is_minus_one());
     assert_eq!((read("-1").known(), read("-3").known(), read("5").known()), (None, Some(0), Some(5)));
     assert_eq!(read("99999999999999999999999").whole(), u64::MAX);
-    assert_eq!(read("-2").least(read("0.5")), read("-2"));
+    assert_eq!(read("-2").min(read("0.5")), read("-2"));
     assert!(count(b"null").is_none() && count(b"+1").is_none());
 }
 

@@ -1,7 +1,9 @@
 //! What the windows of a refusal advise together.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use http::HeaderName;
 
 use super::super::profile::Rules;
@@ -9,7 +11,6 @@ use super::super::value::{Advice, Clock};
 use super::{Window, Windows};
 use crate::units::QuotaUnits;
 
-/// What the windows say together.
 #[derive(Debug)]
 pub(in crate::reading) struct Summary<'b> {
     pub(in crate::reading) spent: QuotaUnits,
@@ -17,7 +18,6 @@ pub(in crate::reading) struct Summary<'b> {
     pub(in crate::reading) any_spent: bool,
     /// Whether a long-lived quota without a usable reset is spent.
     pub(in crate::reading) daily_spent: bool,
-    /// When to come back, and the field that says so.
     pub(in crate::reading) advice: Option<(Advice, &'b HeaderName)>,
     /// Whether that field is an epoch to a fraction of a second.
     pub(in crate::reading) exact: bool,
@@ -37,19 +37,11 @@ impl Windows<'_> {
     ) -> Summary<'_> {
         let is_spent = |window: &&Window<'_>| window.is_spent() == Some(true);
         let any_spent = self.0.iter().any(|window| is_spent(&window));
-        let mut summary = Summary {
-            spent: self.spent(rules),
-            any_spent,
-            daily_spent: false,
-            advice: None,
-            exact: false,
-            window: self
-                .0
-                .iter()
-                .filter(|window| !any_spent || is_spent(window))
-                .filter_map(|w| w.window)
-                .max(),
-        };
+        let stated = self.0.iter().filter(|window| !any_spent || is_spent(window));
+        let window = stated.filter_map(|window| window.window).max();
+        let spent = self.spent(rules);
+        let mut summary =
+            Summary { spent, any_spent, daily_spent: false, advice: None, exact: false, window };
         if any_spent {
             for window in self.0.iter().filter(is_spent) {
                 match (window.reset(rules, clock), window.window, window.window_source) {
@@ -60,56 +52,38 @@ impl Windows<'_> {
                     _ => summary.daily_spent |= window.is_daily_quota(rules),
                 }
             }
-            if summary.advice.is_none() {
-                // Contentful: a remainder per window, and one reset that belongs to whichever is spent.
-                self.keep_all(|window| window.is_lone_reset(), rules, clock, &mut summary);
-            }
-            return summary;
         }
         let any_violated = self.0.iter().any(|window| !window.healthy && violated.contains(&window.key));
         let with_reset = self.0.iter().filter(|window| !window.healthy && window.reset.is_some());
         let shortest = with_reset.filter_map(|window| window.window).min();
-        let counts = |window: &Window<'_>| match (any_violated, shortest) {
+        let counts = |window: &&Window<'_>| match (any_violated, shortest) {
+            // Contentful: a remainder per window, and one reset that belongs to whichever is spent.
+            _ if any_spent => summary.advice.is_none() && window.is_lone_reset(),
             _ if window.healthy => false,
             (true, _) => violated.contains(&window.key),
             (false, Some(shortest)) => window.window == Some(shortest),
             // GitHub's secondary limit comes beside the untouched window of the primary one.
             (false, None) => !(rules.only_spent_resets && window.remaining.is_some()),
         };
-        self.keep_all(counts, rules, clock, &mut summary);
-        summary
-    }
-
-    fn keep_all<'b>(
-        &'b self,
-        counts: impl Fn(&Window<'_>) -> bool,
-        rules: &Rules,
-        clock: &Clock<'_>,
-        summary: &mut Summary<'b>,
-    ) {
-        for window in self.0.iter().filter(|window| counts(window)) {
+        let counted: ArrayVec<_, 16> = self.0.iter().filter(counts).collect();
+        for window in counted {
             if let Some(reset) = window.reset(rules, clock) {
                 summary.keep(reset, window.resets_to_the_fraction());
             }
         }
+        summary
     }
 
-    /// The units of the windows that `violated` names.
     pub(in crate::reading) fn units_of(&self, violated: &[u64], rules: &Rules) -> QuotaUnits {
-        self.0
-            .iter()
-            .filter(|window| violated.contains(&window.key))
-            .map(|window| window.unit(rules))
-            .collect()
+        let violated = self.0.iter().filter(|window| violated.contains(&window.key));
+        violated.map(|window| window.unit(rules)).collect()
     }
 }
 
 impl<'b> Summary<'b> {
     fn keep(&mut self, reset: (Advice, &'b HeaderName), exact: bool) {
-        let order = |(advice, name): &(Advice, &HeaderName)| {
-            (advice.wait, std::cmp::Reverse(name.as_str().to_owned()))
-        };
-        if self.advice.as_ref().is_none_or(|known| order(&reset) > order(known)) {
+        let order = |(advice, name): (Advice, &'b HeaderName)| (advice.wait, Reverse(name.as_str()));
+        if self.advice.is_none_or(|known| order(reset) > order(known)) {
             (self.advice, self.exact) = (Some(reset), exact);
         }
     }

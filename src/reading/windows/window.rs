@@ -10,8 +10,7 @@ use super::Reset;
 use super::field::ReadPart;
 use crate::units::QuotaUnit;
 
-/// One window, or bucket: the fields that belong together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::reading) struct Window<'h> {
     pub(in crate::reading) key: u64,
     /// Its place in fields that state several, from 1 on; 0 for fields that state one.
@@ -35,31 +34,10 @@ pub(in crate::reading) struct Window<'h> {
 }
 
 impl<'h> Window<'h> {
-    /// A window of which nothing is known yet.
-    pub(super) const fn new(key: u64, place: u8, unit: QuotaUnit) -> Self {
-        Self {
-            key,
-            place,
-            unit,
-            window: None,
-            longest: None,
-            limit: None,
-            remaining: None,
-            reset: None,
-            window_source: None,
-            rejected: None,
-            utilized: false,
-            unit_named: false,
-            family: false,
-            healthy: false,
-        }
-    }
-
     /// Takes in a part; of several counts the least counts, of several resets under one rank the later.
     pub(super) fn note(&mut self, part: ReadPart, name: &'h HeaderName, clock: &Clock<'_>) {
-        let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.least(new)));
+        let least = |known: Option<Count>, new: Count| Some(known.map_or(new, |known| known.min(new)));
         match part {
-            ReadPart::Nothing => {}
             ReadPart::Limit(limit, window) => {
                 self.limit = least(self.limit, limit);
                 self.window = self.window.or(window);
@@ -99,7 +77,6 @@ impl<'h> Window<'h> {
         }
     }
 
-    /// Completes a place of several by what was stated once.
     pub(super) fn complete(&mut self, single: &Self, clock: &Clock<'_>) {
         self.window = self.window.or(single.window);
         self.limit = self.limit.or(single.limit);
@@ -149,7 +126,7 @@ impl Window<'_> {
         known.filter(|left| *left > 0 || !self.is_unlimited())
     }
 
-    /// Whether the limit is none: a server that accepts a call at a limit of 0 does not apply it.
+    /// Whether the limit is 0: a server that accepts a call at such a limit does not apply it.
     pub(super) fn is_limited_to_nothing(&self) -> bool {
         self.limit.is_some_and(Count::is_zero_or_less)
     }
@@ -172,7 +149,6 @@ impl Window<'_> {
         }
     }
 
-    /// Whether what is known of the window makes a service limit.
     pub(super) const fn states_limit(&self) -> bool {
         self.reset.is_some() || self.family && (self.limit.is_some() || self.remaining.is_some())
     }
