@@ -92,7 +92,7 @@ pub use store::{MemoryStore, STORE_TIMEOUT, Store, StoreAnswer, StoreRequest, St
 pub use ticket::Ticket;
 
 use crate::clock::Draws;
-use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
+use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Rules, Wait, WaitCause};
 use cell::{Answer, Cell, Request};
 use fleet::Fleet;
 use memory::Memory;
@@ -116,6 +116,7 @@ struct Shared {
 #[derive(Debug)]
 struct Settings {
     limits: Limits,
+    rules: Rules,
     draws: Draws,
 }
 
@@ -157,7 +158,7 @@ impl Gate {
         self.0.memory.get_or_insert(scope, now, || {
             let mut settings = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner);
             let draws = Draws::seeded(settings.draws.next());
-            State::new(settings.limits, draws, self.0.bounds, self.has_store(), now)
+            State::new(settings.limits, settings.rules, draws, self.0.bounds, self.has_store(), now)
         })
     }
 
@@ -173,8 +174,21 @@ impl Gate {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Reserve {
+        self.reserve_kind(scope, cost, priority, 0, deadline, now)
+    }
+
+    /// The same for a call of a kind: those of one route and model may be refused together, while others are not.
+    pub(crate) fn reserve_kind(
+        &self,
+        scope: &ScopeKey,
+        cost: Cost,
+        priority: Priority,
+        kind: u64,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Reserve {
         match self.cell(scope, now) {
-            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None }, now),
+            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None, kind }, now),
             None => Reserve::Refused(Refusal::new(&Wait::nothing_known(), RefusalReason::TooManyScopes)),
         }
     }
@@ -191,8 +205,12 @@ impl Gate {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Reserve {
-        let Place { cell, number, since } = place;
-        enter(cell, &Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
+        let Place { cell, number, since, kind, not_before } = place;
+        let request = Request { cost, class: priority, deadline, place: Some((number, since)), kind };
+        match not_before {
+            Some(until) if until > now => put_off(cell, request, until, now),
+            _ => enter(cell, &request, now),
+        }
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
@@ -202,6 +220,19 @@ impl Gate {
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
             cell.visit(|state, wakers| state.close(wait.min(LONGEST), now, wakers));
+        }
+    }
+
+    /// Ends the cool-down of a scope, and what else its refusals have set: for somebody who knows that the server is back.
+    /// Calls are let go at the rate learned before; limits that are configured or stated are kept.
+    ///
+    /// Without effect where the scope is not known.
+    pub fn reopen(&self, scope: &ScopeKey, now: Instant) {
+        if let Some(cell) = self.0.memory.get(scope) {
+            cell.visit(|state, wakers| {
+                state.pace.reopen(now);
+                state.pump(now, wakers);
+            });
         }
     }
 
@@ -236,15 +267,35 @@ impl Gate {
 /// Hands a request to its scope.
 #[inline]
 fn enter(cell: Arc<Cell>, request: &Request, now: Instant) -> Reserve {
-    let since = request.place.map_or(now, |(_, since)| since);
+    let since = request.since(now);
     match cell.reserve(request, now) {
         Answer::Granted(number, call) => {
-            Reserve::Granted(Permit::new(cell, call, number, since, request.class))
+            Reserve::Granted(Permit::new(cell, call, number, since, request.class, request.kind))
         }
         Answer::Queued(number, wait) => {
-            Reserve::Queued(Ticket::new(cell, number, since, request.class, wait))
+            Reserve::Queued(Ticket::new(cell, number, since, request.class, request.kind, wait))
         }
         Answer::Refused(refusal) => Reserve::Refused(refusal),
+    }
+}
+
+/// Lets a refused call wait by itself before it comes back to its scope, if that is closed for a shorter time; refused at
+/// once if it takes too long.
+fn put_off(cell: Arc<Cell>, request: Request, until: Instant, now: Instant) -> Reserve {
+    let mut state = cell.lock();
+    if state.pace.is_closed(until) || state.pace.closed_until() == Some(until) {
+        drop(state);
+        return enter(cell, &request, now);
+    }
+    let foreseen = state.foresee(&request, until, now);
+    drop(state);
+    match (foreseen, request.place) {
+        (Ok(wait), Some((number, since))) => {
+            let ticket = Ticket::new(cell, number, since, request.class, request.kind, wait);
+            Reserve::Queued(ticket.asleep(request, until))
+        }
+        (Ok(_), None) => enter(cell, &request, now),
+        (Err(refusal), _) => Reserve::Refused(refusal),
     }
 }
 

@@ -76,7 +76,7 @@ impl Gate {
             .into_iter()
             .map(|(key, cell)| {
                 let state = cell.lock();
-                let slots = state.pace.slots();
+                let in_flight = state.pace.in_flight();
                 ScopeSnapshot {
                     endpoint: key.endpoint().to_owned(),
                     label: key.label_str().map(str::to_owned),
@@ -89,9 +89,9 @@ impl Gate {
                         normal: state.queue.waiting(Priority::Normal),
                         batch: state.queue.waiting(Priority::Batch),
                     },
-                    in_flight: slots.in_flight(),
-                    concurrency_limit: slots.limit(),
-                    concurrency_learned: slots.learned(),
+                    in_flight: in_flight.count(),
+                    concurrency_limit: in_flight.cap(),
+                    concurrency_learned: in_flight.learned(),
                     units: state.pace.unit_states(now),
                 }
             })

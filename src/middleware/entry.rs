@@ -1,5 +1,6 @@
 //! What a call has to do with the gate: it reserves before each attempt, and tells it what came of the attempt.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::decision::Reason;
 use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, ScopeKey, StoreRequest,
 };
-use crate::pace::{Cost, Planned, TokenEstimate};
+use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{Hint, HintKind, Reading, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
@@ -23,6 +24,8 @@ pub(super) struct Entry<'a> {
     scope: ScopeKey,
     cost: Cost,
     priority: Priority,
+    /// The route; what is in the body is not looked at.
+    kind: u64,
 }
 
 impl<'a> Entry<'a> {
@@ -43,7 +46,8 @@ impl<'a> Entry<'a> {
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
-        Some(Self { gate, scope, cost, priority })
+        let kind = kind_of(request);
+        Some(Self { gate, scope, cost, priority, kind })
     }
 
     /// Asks at `now` for the permit to send, to be had by `deadline`.
@@ -51,7 +55,7 @@ impl<'a> Entry<'a> {
         let deadline = Some(deadline);
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => self.gate.reserve(&self.scope, self.cost, self.priority, deadline, now),
+            None => self.gate.reserve_kind(&self.scope, self.cost, self.priority, self.kind, deadline, now),
         }
     }
 }
@@ -99,6 +103,13 @@ impl Entry<'_> {
     }
 }
 
+/// The route of a request, as a number.
+fn kind_of(request: &Request) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (request.method(), request.url().path()).hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Tells the gate of a response that is no refusal.
 pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant) {
     if let Some(reading) = reading {
@@ -110,13 +121,7 @@ pub(super) fn taken(permit: &mut Permit, reading: Option<&Reading>, at: Instant)
 
 /// Tells the gate of a refusal for want of capacity, of a call that plans to wait for so long and at most until its deadline.
 /// Returns the right to return to the front of the queue.
-pub(super) fn refused(
-    permit: Permit,
-    reading: &Reading,
-    planned: Duration,
-    deadline: Instant,
-    at: Instant,
-) -> Option<Place> {
+pub(super) fn refused(permit: Permit, reading: &Reading, planned: Duration, at: Instant) -> Option<Place> {
     let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
     match reading.terminal() {
         // A directive is about the one request; the moment beside it is everybody's.
@@ -126,8 +131,7 @@ pub(super) fn refused(
         None => {}
     }
     let advice = reading.hint().map(Hint::wait);
-    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    Some(permit.refused(advice, reading.exhausted(), planned, at))
+    Some(permit.refused_with(advice, reading.exhausted(), planned, reading.limits(), at))
 }
 
 /// Why a call that the gate turns away is spilled over.

@@ -26,7 +26,6 @@ struct Arriving {
     profile: Profile,
     received_at: SystemTime,
     at: Instant,
-    deadline: Instant,
 }
 
 impl Arriving {
@@ -43,7 +42,7 @@ impl Drop for Arriving {
         if let (Some(peeked), Some(permit)) = (&self.peeked, self.permit.take()) {
             let reading = self.reading(peeked, true);
             if reading.is_refused_unprocessed() {
-                drop(entry::refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
+                drop(entry::refused(permit, &reading, Duration::ZERO, self.at));
             }
         }
     }
@@ -63,7 +62,6 @@ impl LogicalCall<'_> {
             place: None,
             received_at: clock::wall_clock(),
             at,
-            deadline: self.deadline,
         };
         let body_counts = self.read_body(&mut arriving, draw, replayable).await;
         let sent = match arriving.peeked.take() {
@@ -152,7 +150,7 @@ impl LogicalCall<'_> {
             Decision::Wait { until, .. } => until.saturating_duration_since(at),
             Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
         };
-        *place = entry::refused(permit, reading, planned, self.deadline, at);
+        *place = entry::refused(permit, reading, planned, at);
         if let Some(booked) = booked {
             let advised = reading.hint().map(Hint::wait).unwrap_or_default();
             entry.publish(booked, advised.saturating_sub(clock::since(at))).await;

@@ -1,0 +1,128 @@
+//! Whether advice is for all: law 7 has one exception, and this is where it is found.
+//!
+//! Calls sent after a refused one, within its advised time and before its refusal was heard of, are *witnesses*: those that
+//! went through speak against a closing for all, those refused for it. While most speak against it, advice binds the
+//! refused call alone. So with one full backend of many, or a busy node, the others go on; at a limit that is for all
+//! every witness is refused, and nothing changes.
+
+use std::collections::VecDeque;
+
+use super::pending::Slot;
+
+/// A server starts with this many witnesses for a closing: without evidence the advice is for all.
+const FOR_ALL: f64 = 1.0;
+/// The most witnesses that are remembered; beyond it all count half.
+const MEMORY: f64 = 32.0;
+/// The evidence for a closing fades by this factor with every long closing that had no witness.
+const FADE: f64 = 0.95;
+/// A closing of so many seconds is worth the risk of a second call at its end, to have a witness.
+const LONG: f64 = 1.0;
+/// Spans that are kept; those of one burst are one.
+const SPANS: usize = 4;
+/// A span is of use for so many seconds, and so many times what refusals take, after its end.
+const KEPT: (f64, f64) = (1.0, 4.0);
+
+/// The calls that can be witnesses of a refusal: sent after it, and in this span.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    after: u64,
+    from: f64,
+    to: f64,
+    heard: f64,
+}
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+pub(super) struct Witnesses {
+    spans: VecDeque<Span>,
+    against: f64,
+    in_favour: f64,
+    /// A second call is due at the end of this long closing, or until then, after the first has gone.
+    second: Second,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Second {
+    #[default]
+    Unneeded,
+    AfterFirst,
+    Until(f64),
+}
+
+impl Default for Witnesses {
+    fn default() -> Self {
+        Self { spans: VecDeque::new(), against: 0.0, in_favour: FOR_ALL, second: Second::Unneeded }
+    }
+}
+
+impl Witnesses {
+    /// Whether advice closes the scope for all.
+    pub(super) fn are_for_all(&self) -> bool {
+        self.against <= self.in_favour
+    }
+
+    /// A call was refused with advice; `heard` is now.
+    pub(super) fn refused(&mut self, order: u64, sent: f64, heard: f64, advice: f64) {
+        let to = heard.min(sent + advice);
+        match self.spans.back_mut() {
+            Some(last) if sent <= last.to && sent >= last.from => {
+                (last.to, last.heard) = (last.to.max(to), heard);
+            }
+            Some(last) if sent < last.from && to >= last.from => {
+                (last.after, last.from, last.to, last.heard) =
+                    (last.after.min(order), sent, last.to.max(to), heard);
+            }
+            _ => {
+                if self.spans.len() == SPANS {
+                    self.spans.pop_front();
+                }
+                self.spans.push_back(Span { after: order, from: sent, to, heard });
+            }
+        }
+    }
+
+    /// The verdict of some calls that were sent at about the same moment.
+    pub(super) fn heard(&mut self, calls: &Slot, refused: bool, now: f64, refusal_takes: f64) {
+        let useful = now - KEPT.0 - KEPT.1 * refusal_takes;
+        while self.spans.front().is_some_and(|span| span.heard < useful) {
+            self.spans.pop_front();
+        }
+        if !self.spans.iter().any(|span| calls.order > span.after && calls.first < span.to) {
+            return;
+        }
+        let calls = f64::from(calls.open).min(MEMORY);
+        if refused {
+            self.in_favour += calls;
+        } else {
+            self.against += calls;
+        }
+        if self.in_favour + self.against > MEMORY {
+            self.in_favour *= 0.5;
+            self.against *= 0.5;
+        }
+    }
+
+    /// The scope was closed for `seconds`.
+    pub(super) fn closed(&mut self, seconds: f64) {
+        self.second = Second::Unneeded;
+        if seconds >= LONG {
+            self.in_favour = (FADE * self.in_favour).max(FOR_ALL);
+            if self.in_favour < FOR_ALL + 0.5 {
+                self.second = Second::AfterFirst;
+            }
+        }
+    }
+
+    /// A call goes at a moment at which the scope is open.
+    pub(super) fn sent(&mut self, now: f64, patience: f64) {
+        self.second = match self.second {
+            Second::AfterFirst => Second::Until(now + patience),
+            Second::Until(_) | Second::Unneeded => Second::Unneeded,
+        };
+    }
+
+    /// Whether a second call may go along with the first after a closing.
+    pub(super) fn wants_another(&self, now: f64) -> bool {
+        matches!(self.second, Second::Until(until) if now <= until)
+    }
+}
