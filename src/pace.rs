@@ -8,6 +8,7 @@ mod curve;
 mod in_flight;
 mod level;
 mod limits;
+mod net;
 mod number;
 mod pacer;
 mod pending;
@@ -182,6 +183,17 @@ impl Pace {
     pub fn reopen(&mut self, now: Instant) {
         self.closed_until = None;
         self.pacer.reopen(self.seconds(now));
+    }
+
+    /// Whether the pace was given up: calls go by the cool-down alone.
+    #[must_use]
+    pub const fn has_opened(&self) -> bool {
+        self.pacer.net.has_opened()
+    }
+
+    /// The same, if it has changed since this was asked last.
+    pub(crate) fn news(&mut self) -> Option<bool> {
+        self.pacer.net.news()
     }
 
     pub(crate) const fn in_flight(&self) -> &InFlight {

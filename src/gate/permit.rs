@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::cell::{Cell, Wakers};
 use super::queue::{Number, Priority};
 use crate::clock;
+use crate::observe;
 use crate::pace::{Limits, RefusedCall, Sent, TokenUsage, whole};
 use crate::reading::ServiceLimit;
 use crate::units::QuotaUnits;
@@ -86,7 +87,13 @@ impl Permit {
     pub fn observe(&mut self, limits: &[ServiceLimit], now: Instant) {
         self.is_sent = true;
         let who = self.who();
-        self.cell.change(now, |state| state.pace.observe(&self.call, who, limits, now));
+        let news = self.cell.change(now, |state| {
+            state.pace.observe(&self.call, who, limits, now);
+            state.pace.news()
+        });
+        if let Some(given_up) = news {
+            observe::pace(given_up);
+        }
     }
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.

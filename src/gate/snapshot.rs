@@ -33,6 +33,8 @@ pub struct ScopeSnapshot {
     pub concurrency_limit: Option<u32>,
     /// The concurrency limit as learned from refusals.
     pub concurrency_learned: Option<u32>,
+    /// Whether the pace was given up, because less than half of what the cool-down alone allows went through.
+    pub has_opened: bool,
     /// The units in which something is known.
     pub units: Vec<UnitState>,
 }
@@ -92,6 +94,7 @@ impl Gate {
                     in_flight: in_flight.count(),
                     concurrency_limit: in_flight.cap(),
                     concurrency_learned: in_flight.learned(),
+                    has_opened: state.pace.has_opened(),
                     units: state.pace.unit_states(now),
                 }
             })

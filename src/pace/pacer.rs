@@ -6,6 +6,7 @@
 
 use super::curve::{CUT, Curve, Phase, WAY};
 use super::in_flight::InFlight;
+use super::net::Net;
 use super::pending::{Pending, Slot};
 use super::suspects::Suspects;
 use super::undo::{Cut, Tally, Undo};
@@ -29,6 +30,13 @@ const HOLD: f64 = 2.0;
 const LONGEST_HOLD: f64 = 3_600.0;
 /// The highest rate, in calls a second, where the first call of all was refused.
 const UNKNOWN: f64 = 20.0;
+
+/// Fast scopes go back to the top in so many seconds: to touch a limit more often finds nothing new.
+const STEP: f64 = 2.0;
+
+/// Where several processes share a limit the way back takes as many seconds for all, at least and at most so many calls: the
+/// larger share is then refused more often, and shares become equal (Chiu and Jain 1989).
+const SHARED_WAY: (f64, f64, f64) = (10.0, 16.0, 48.0);
 
 /// From one cut to the next.
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +76,7 @@ pub(super) struct Pacer {
     pub(super) in_flight: InFlight,
     witnesses: Witnesses,
     suspects: Suspects,
+    pub(super) net: Net,
     has_begun: bool,
     /// The curve while the scope is open because nobody called, and how long that takes.
     parked: Option<Curve>,
@@ -179,14 +188,17 @@ impl Pacer {
 
     /// Seconds that a call of so much work keeps the next one back.
     fn gap(&self, work: f64) -> f64 {
-        self.rate().map_or(0.0, |rate| work / rate)
+        self.rate().map_or(0.0, |rate| work / (rate * self.net.haste()))
     }
 
     /// The earliest moment at which a call may go behind `ahead`, by pace alone.
     pub(super) fn earliest(&mut self, now: f64, ahead: f64) -> f64 {
         self.presume(now);
         self.open(now);
-        if self.curve.is_none() || self.closed <= now && self.witnesses.wants_another(now) {
+        if self.curve.is_none()
+            || self.net.has_opened()
+            || self.closed <= now && self.witnesses.wants_another(now)
+        {
             return self.closed;
         }
         let gap = self.gap(ahead);
@@ -231,6 +243,7 @@ impl Pacer {
         let mut ends_run = false;
         while let Some(slot) = self.pending.pop_due(now) {
             self.hear(&slot, false, now);
+            self.net.admitted(now, slot.open, slot.held_back);
             ends_run |= self.admit(&slot);
         }
         if ends_run {
@@ -265,7 +278,7 @@ impl Pacer {
     /// Clearly slower than the top, and the cut has had time to act.
     fn is_in_control(&self) -> bool {
         !self.undo.is_trying()
-            && self.curve.as_ref().is_some_and(|curve| curve.climbed >= 0.25 * WAY && curve.progress() < 0.8)
+            && self.curve.as_ref().is_some_and(|curve| (0.25..0.8).contains(&curve.progress()))
     }
 
     /// A call of so much `work` goes; it is counted as in flight.
@@ -331,6 +344,7 @@ impl Pacer {
         if self.decide(call) {
             let slot = call.slot();
             self.hear(&slot, false, *now);
+            self.net.admitted(*now, slot.open, slot.held_back);
             if self.admit(&slot) {
                 self.end_run(*now);
             }
@@ -391,6 +405,10 @@ impl Pacer {
         if self.in_flight.refused(now, call.in_flight, self.closed - now, samples) {
             return;
         }
+        self.net.refused(now);
+        if self.net.is_open() {
+            return;
+        }
         if call.at >= self.run.counted
             && let Some(parked) = self.parked.take()
         {
@@ -414,7 +432,7 @@ impl Pacer {
         let mut wait = 0.0;
         if self.curve.is_none() {
             let seen = self.cycle.calls.admitted + place;
-            let rate = (seen + 1.0) / (now - self.cycle.began).max(0.01);
+            let rate = (seen + 1.0) / (now - self.cycle.began).max(self.pending.patience());
             let curve = Curve::new(if seen > 0.0 { rate } else { rate.min(UNKNOWN) });
             wait = if seen > 0.0 { 0.0 } else { FIRST_WAIT };
             self.undo.begin(curve.top);
@@ -491,14 +509,17 @@ impl Pacer {
         let top = top.clamp(0.02, 1e6);
         // Back to the top in so many calls; in more where refusals are dear.
         let is_plain = was_slow || phase != Phase::Cubic || self.undo.bears();
-        let way = if is_plain {
+        let way = if self.is_shared {
+            (SHARED_WAY.0 * top).clamp(SHARED_WAY.1, SHARED_WAY.2)
+        } else if is_plain {
             WAY
         } else {
             let dear = if run.climbed < 0.5 { 0.0 } else { (DEAR * shut * top).min(2.0 * curve.way) };
-            (WAY * f64::from(cut.run.min(2))).max(dear)
+            (WAY * f64::from(cut.run.min(2))).max(dear).max(STEP * top)
         };
         let is_deep = self.undo.bears();
-        match self.undo.settle(cut, is_chance, curve.climbed >= 0.5 * WAY, top) {
+        let had_climbed = curve.climbed >= 0.5 * WAY;
+        match self.undo.settle(cut, is_chance, had_climbed, top, !self.is_shared) {
             Some(good) => self.set_curve(good, WAY, Phase::Trial, is_deep),
             None => self.set_curve(top, way, phase, is_deep),
         }

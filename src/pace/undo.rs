@@ -190,13 +190,20 @@ impl Undo {
     }
 
     /// The cut is made, down to `top`: what rate went well, and whether it is to be tried again.
-    pub(super) fn settle(&mut self, cut: &Cut, is_chance: bool, had_climbed: bool, top: f64) -> Option<f64> {
+    pub(super) fn settle(
+        &mut self,
+        cut: &Cut,
+        is_chance: bool,
+        had_climbed: bool,
+        top: f64,
+        may_try: bool,
+    ) -> Option<f64> {
         if !is_chance {
             self.good = top;
         } else if had_climbed {
             self.good = self.good.max(cut.seen);
         }
-        let tried = (self.early >= self.needed).then(|| {
+        let tried = (may_try && self.early >= self.needed).then(|| {
             self.trial = Some(Trial { back: top, calls: Tally::default() });
             self.control = Tally { admitted: self.series.admitted.max(1.0), ..self.series };
             self.borne = borne(self.control.refused / self.control.admitted);

@@ -106,7 +106,9 @@ impl Strategy {
         }
         play(scenario, |world, process| {
             let origin = Origin(Arc::clone(world));
-            let setting = Setting::new(scenario.seed, process, world.start);
+            let is_told_of_fleet = scenario.processes > 1 || scenario.tenant > 0.0;
+            let setting =
+                Setting { is_told_of_fleet, ..Setting::new(scenario.seed, process, world.start) };
             Process { client: self.client(&setting, origin) }
         })
     }
@@ -156,13 +158,8 @@ fn admission(setting: &Setting, has_gate: bool) -> Admission {
 #[expect(clippy::expect_used, reason = "valid settings")]
 fn gate(setting: &Setting, seed: u64) -> Gate {
     let gate = Gate::builder().seed(seed);
-    let gate = if setting.is_told_of_fleet { told_of_fleet(gate) } else { gate };
+    let gate = gate.shared_limit(setting.is_told_of_fleet);
     gate.build().expect("a gate")
-}
-
-/// Tells a gate that other processes share its limits. There is no way yet, so it is not told.
-const fn told_of_fleet(gate: GateBuilder) -> GateBuilder {
-    gate
 }
 
 #[derive(Debug)]
