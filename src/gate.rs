@@ -32,9 +32,15 @@
 //! wait, when its deadline cannot be met; a refused call has consumed nothing (as in Go's `x/time/rate`).
 //!
 //! What is known of a scope comes from configured [`Limits`], from the limits that responses state, and from refusals.
-//! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
-//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace). Where a response tells of a fixed window
-//! ("3 left, reset in 30 s"), no more than that is sent until it resets.
+//! After a refusal the scope is closed for as long as the server advises, if that is meant for all, and then re-opens *paced*:
+//! calls go one after another, at a rate that falls with refusals and rises without. See [`pace`](crate::pace). Where a
+//! response tells of a fixed window ("3 left, reset in 30 s"), no more than that is sent until it resets, as far as such
+//! statements come true.
+//!
+//! Several processes that share one limit without a [`Store`] look like chance to one another: tell the gate with
+//! [`shared_limit`](GateBuilder::shared_limit). It then holds buckets and windows for up to a dozen processes with nearly equal
+//! shares. 64 processes of one caller each learn too little by themselves, and a limit without any burst cannot be shared this
+//! way: those need a store.
 //!
 //! # How a client calls it
 //!

@@ -2,6 +2,48 @@
 //!
 //! A plain value: an event and the moment it happened make the next state. Nothing here waits, locks, reads a clock or draws
 //! at random. The queue that stands before it is [`crate::gate`].
+//!
+//! # The mechanism
+//!
+//! Until the first refusal calls go as they come. From then on they go one after another, at a rate that follows **CUBIC**
+//! ([RFC 9438](https://www.rfc-editor.org/rfc/rfc9438)), with calls instead of seconds on its axis:
+//!
+//! ```text
+//! rate                                                    refused: cut ─┐
+//!                                                                   ╱   ↓
+//!                                                                 ╱     ╷
+//!  top ├┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄___─────────────────___┄┄┄┄┄┄┄┄┄╱┄┄┄┄┄┄┄┼┄┄┄
+//!      │                  __──‾‾                       ‾‾──__ ╱         │
+//!      │              _─‾                                               │  _─‾
+//!  .9  ├┄┄┄┄┄┄┄┄┄┄┄_‾                                                   └‾
+//!      └───────────┴──────────────────┴──────────────────┴──────────────────→
+//!                  0                one way            two ways      calls held back
+//!                       back to the top     flat around it   then doubling
+//! ```
+//!
+//! The calls between two refusals are the price of staying at a limit, 2 to 3 of a hundred calls; what it buys is that no kind
+//! of limiter has to be known. Eight rules make it hold at most of them.
+//!
+//! 1. **Admitted by patience** (`pending`). A refusal comes within milliseconds, an answer after the service time. What is not
+//!    refused within three times what refusals take was admitted, and verdicts are given in the order of sending.
+//! 2. **Closed runs** (`pacer`). From the second refusal in a row on the scope is closed: single probes, waits that double. The
+//!    rate is decided by the first call admitted afterwards, and nowhere else.
+//! 3. **Where it falls to** (`pacer`). What went through in a cycle, closed time included, is the capacity where unused
+//!    capacity is saved; elsewhere it is less. So the new top is the middle between that and the rate reached, and the
+//!    throughput alone where the scope was shut for most of the cycle. A refusal is judged by what its call was *sent* at.
+//! 4. **The loop is no faster than its feedback** (`curve`, `pacer`). The way back grows with the time that refusals take, with
+//!    the time that they close the scope, and where the curve was refused far beyond a top that had not moved.
+//! 5. **Pacing has to pay** (`undo`). Refusals that come early, several times in a row, are no limit: the cut is undone as TCP
+//!    undoes a spurious one (Eifel, RFC 3522; F-RTO, RFC 5682), and the share that comes at any rate is borne.
+//! 6. **In flight** (`in_flight`). Where the number in flight splits the refused calls from the admitted ones, that is capped
+//!    instead.
+//! 7. **Witnesses and suspects** (`witnesses`, `suspects`). Advice is for all, unless calls sent after the refused one, in its
+//!    advised time and before it was heard of, went through. A call or route that is refused again and again while others go
+//!    through says nothing of the scope.
+//! 8. **Statements are hypotheses** (`stated`, `level`, `trust`). What headers state holds calls back as far as it came true.
+//!
+//! Rates are in calls of mean cost: a call of twice the mean tokens keeps the next one back twice as long. Below it all is a
+//! net (`net`): where pacing lets through less than half of what it would without, it is given up.
 
 mod cost;
 mod curve;

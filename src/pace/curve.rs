@@ -6,6 +6,8 @@ pub(super) const WAY: f64 = 32.0;
 pub(super) const CUT: f64 = 0.9;
 /// The same where refusals by chance are borne, so that what is slow is surely below a limit.
 const DEEP_CUT: f64 = 0.75;
+/// The same where the way back is longer than two [`WAY`]s: the dip lasts as long, so it has to be shallower.
+const FLAT_CUT: f64 = 0.97;
 /// The longest time back to the top, in seconds.
 const LONGEST_WAY: f64 = 20.0;
 /// No way back is shorter than so many times what a refusal takes to be heard: a loop cannot be faster than its feedback.
@@ -51,7 +53,12 @@ impl Curve {
             Phase::SlowStart { .. } => self.top * doublings(4.0 * self.climbed / WAY),
             Phase::Cubic => {
                 let x = self.climbed / self.way;
-                let depth = 1.0 - if self.is_deep { DEEP_CUT } else { CUT };
+                let depth = 1.0
+                    - match self.is_deep {
+                        true => DEEP_CUT,
+                        false if self.way > 2.0 * WAY => FLAT_CUT,
+                        false => CUT,
+                    };
                 self.top * (1.0 + depth * (x - 1.0).min(1.0).powi(3)) * doublings(0.5 * (x - 2.0))
             }
         };

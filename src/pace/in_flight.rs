@@ -105,7 +105,7 @@ impl InFlight {
 
     fn note(&mut self, in_flight: u32, refused: bool) {
         let place = self.seen % RECENT;
-        self.seen = if self.seen >= 2 * RECENT { self.seen - RECENT + 1 } else { self.seen + 1 };
+        self.seen = self.seen.wrapping_add(1).max(1);
         if let Some(place) = self.recent.get_mut(place) {
             let number = u16::try_from(in_flight.min(0x7FFF)).unwrap_or(0x7FFF);
             *place = number << 1 | u16::from(refused);
@@ -128,8 +128,15 @@ impl InFlight {
     }
 
     /// A refusal; whether it is explained by the number in flight.
-    pub(super) fn refused(&mut self, now: f64, in_flight: u32, closed: f64, counts: bool) -> bool {
-        if counts {
+    pub(super) fn refused(
+        &mut self,
+        now: f64,
+        in_flight: u32,
+        closed: f64,
+        (counts, is_first): (bool, bool),
+    ) -> bool {
+        // The end of a window refuses many in one go, all with many in flight, which is no evidence.
+        if counts && is_first {
             self.note(in_flight, true);
         }
         if self.is_named || !counts && self.cap == u32::MAX {

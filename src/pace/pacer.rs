@@ -26,13 +26,15 @@ const SHUT: f64 = 0.75;
 const LATELY: f64 = 10.0;
 
 /// A scope opens when nobody has called for so many seconds; for twice as long after a burst was refused, up to the most.
-const HOLD: f64 = 2.0;
+const HOLD: f64 = 30.0;
 const LONGEST_HOLD: f64 = 3_600.0;
-/// The highest rate, in calls a second, where the first call of all was refused.
+/// The rate, in calls a second, where the first call of all was refused.
 const UNKNOWN: f64 = 20.0;
 
-/// Fast scopes go back to the top in so many seconds: to touch a limit more often finds nothing new.
+/// The way back takes at least so many seconds: to touch the limit of a fast scope more often finds nothing new.
 const STEP: f64 = 2.0;
+/// A limit has risen if so many times its old top went through.
+const ROSE: f64 = 1.25;
 
 /// Where several processes share a limit the way back takes as many seconds for all, at least and at most so many calls: the
 /// larger share is then refused more often, and shares become equal (Chiu and Jain 1989).
@@ -149,6 +151,12 @@ impl Pacer {
         self.closed
     }
 
+    /// The memory that is kept beside the value itself.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.pending.kept_bytes() + self.witnesses.kept_bytes() + self.suspects.kept_bytes()
+    }
+
     /// When the next call is due by pace.
     pub(super) const fn next(&self) -> f64 {
         self.next
@@ -240,14 +248,18 @@ impl Pacer {
 
     /// Takes calls for admitted that were not refused in time: all that are due first, then the verdict.
     fn presume(&mut self, now: f64) {
-        let mut ends_run = false;
+        let mut ended = None;
         while let Some(slot) = self.pending.pop_due(now) {
+            // It takes effect when it was due, not when somebody asks.
+            let due = now.min(slot.last + self.pending.patience());
             self.hear(&slot, false, now);
             self.net.admitted(now, slot.open, slot.held_back);
-            ends_run |= self.admit(&slot);
+            if self.admit(&slot) {
+                ended = Some(due);
+            }
         }
-        if ends_run {
-            self.end_run(now);
+        if let Some(due) = ended {
+            self.end_run(due);
         }
     }
 
@@ -296,11 +308,17 @@ impl Pacer {
         let gap = self.gap(work);
         let due = self.next.max(self.closed);
         let held_back = self.curve.is_none() || now - due < gap;
+        // Time in which nobody called is no part of the cycle, nor is the scope shut in it.
+        let idle = now - due - gap;
+        if in_flight <= 1 && idle > 0.0 && self.curve.is_some() {
+            self.cycle.began += idle;
+            self.run.began += idle;
+        }
         let before = self.next;
         self.next = now.max(self.next) + gap;
         let order = self.pending.push(now, work, held_back);
         if now >= self.closed {
-            self.witnesses.sent(now, self.pending.patience());
+            self.witnesses.sent(now, order, self.pending.patience());
         }
         Passed {
             at: now,
@@ -401,7 +419,8 @@ impl Pacer {
     }
 
     fn slow_down(&mut self, now: f64, call: &Passed, place: f64) {
-        let samples = self.samples();
+        let is_first = self.run.refusals == 0 && call.at >= self.run.counted;
+        let samples = (self.samples(), is_first);
         if self.in_flight.refused(now, call.in_flight, self.closed - now, samples) {
             return;
         }
@@ -433,9 +452,9 @@ impl Pacer {
         if self.curve.is_none() {
             let seen = self.cycle.calls.admitted + place;
             let rate = (seen + 1.0) / (now - self.cycle.began).max(self.pending.patience());
-            let curve = Curve::new(if seen > 0.0 { rate } else { rate.min(UNKNOWN) });
+            let curve = Curve::new(if seen > 0.0 { rate } else { UNKNOWN });
             wait = if seen > 0.0 { 0.0 } else { FIRST_WAIT };
-            self.undo.begin(curve.top);
+            self.undo.begin(curve.top, seen);
             self.curve = Some(curve);
         }
         if self.run.refusals == 0 {
@@ -457,7 +476,7 @@ impl Pacer {
     fn end_run(&mut self, now: f64) {
         let run = self.run;
         self.run = Run { counted: run.counted, ..Run::default() };
-        if self.undo.forgives() {
+        if self.undo.forgives(now) {
             return;
         }
         let Some(curve) = self.curve.clone() else { return };
@@ -465,9 +484,18 @@ impl Pacer {
         let span = now - self.cycle.began;
         let (work, time) = if had_climbed { (0.0, 0.0) } else { self.cycle.last };
         let seen = (self.cycle.work + work) / (span + time).max(0.001);
-        let went = self.cycle.last.0 / self.cycle.last.1.max(0.001);
+        let before = self.cycle.last;
+        let went = if before.1 > 0.0 { before.0 / before.1 } else { run.reached };
         let last = (self.cycle.work, span);
-        let cut = Cut { run: run.refusals, reached: run.reached, cycle: self.cycle.calls, seen };
+        let cut = Cut {
+            run: run.refusals,
+            reached: run.reached,
+            cycle: self.cycle.calls,
+            seen,
+            began: self.cycle.began,
+            now,
+            had_climbed,
+        };
         match self.undo.give_up(cut.cycle, seen) {
             Some(back) => self.set_curve(back, WAY, Phase::Cubic, false),
             None => self.cut(now, &run, &cut, span, went, curve),
@@ -515,11 +543,13 @@ impl Pacer {
             WAY
         } else {
             let dear = if run.climbed < 0.5 { 0.0 } else { (DEAR * shut * top).min(2.0 * curve.way) };
-            (WAY * f64::from(cut.run.min(2))).max(dear).max(STEP * top)
+            // Refused far beyond the top although the limit has not risen: the way was too short.
+            let is_far = run.climbed > 2.0 && cut.seen <= ROSE * curve.top;
+            let far = if is_far { curve.way * (0.5 * run.climbed).min(2.0) } else { 0.0 };
+            (WAY * f64::from(cut.run.min(2))).max(dear).max(far).max(STEP * top)
         };
         let is_deep = self.undo.bears();
-        let had_climbed = curve.climbed >= 0.5 * WAY;
-        match self.undo.settle(cut, is_chance, had_climbed, top, !self.is_shared) {
+        match self.undo.settle(cut, is_chance, top, !self.is_shared) {
             Some(good) => self.set_curve(good, WAY, Phase::Trial, is_deep),
             None => self.set_curve(top, way, phase, is_deep),
         }

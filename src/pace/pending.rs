@@ -173,4 +173,9 @@ impl Pending {
         let last = self.slots.iter().rev().find(|slot| slot.open > 0)?;
         Some(last.last + self.patience())
     }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+    }
 }

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 /// Suspect is what chance explains with less than e to the minus so many.
-const DOUBT: f64 = 3.0;
+const DOUBT: f64 = 6.0;
 /// Refused calls and kinds that are watched.
-const WATCHED: usize = 24;
+const WATCHED: usize = 16;
 /// The share of calls that are refused at first rests on so many calls at most, and begins with these.
 const MEMORY: f64 = 128.0;
 const FIRST_SHARE: (f64, f64) = (8.0, 1.0);
@@ -111,5 +111,10 @@ impl Suspects {
     fn take(&mut self, who: Who) -> Option<Again> {
         let place = self.again.iter().position(|again| again.who == who)?;
         self.again.remove(place)
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.again.capacity() * size_of::<Again>()
     }
 }

@@ -16,6 +16,15 @@ const EARLY: f64 = 0.8;
 const WORSE: f64 = 2.0;
 /// Refusals beyond what is borne until a cut (the threshold of a CUSUM test).
 const CREDIT: f64 = 8.0;
+/// After a trial refusals go on being borne where, while slow, they are by so many standard deviations more than one a way,
+/// counted over so many calls at most: it has to tell 1 in 20 from 1 in 32, and has to forget.
+const SIGMA: f64 = 1.0;
+const CONTROL: f64 = 128.0;
+/// A trial in which more than this share is refused has to let so many times through what went through while slow.
+const CHEAP: f64 = 0.1;
+const PAYS: f64 = 0.6;
+/// So many calls before the first refusal may have been saved up by the server: theirs is no rate that went well.
+const BURST: f64 = 32.0;
 /// The share of refusals while slow is believed up to this.
 const MOST_SHARE: f64 = 0.4;
 
@@ -41,9 +50,22 @@ impl Tally {
 
 #[derive(Debug, Clone)]
 struct Trial {
-    /// The rate to go back to.
+    /// The rate to go back to, and what went through while slow, in calls a second.
     back: f64,
+    slow: f64,
+    began: f64,
+    /// Calls admitted in all, and the recent ones with their refusals.
+    admitted: f64,
     calls: Tally,
+}
+
+impl Trial {
+    /// Many are refused, and less goes through than while slow: the refusals are borne for nothing.
+    fn is_idle(&self, now: f64) -> bool {
+        self.admitted >= 2.0 * WAY
+            && self.calls.refused > CHEAP * self.calls.admitted
+            && self.admitted < PAYS * self.slow * (now - self.began)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +76,8 @@ pub(super) struct Undo {
     early: u32,
     needed: u32,
     series: Tally,
+    series_began: f64,
+    cuts: u32,
     trial: Option<Trial>,
     has_tried: bool,
     /// Calls while clearly slower than the top.
@@ -70,9 +94,13 @@ pub(super) struct Cut {
     pub(super) run: u32,
     /// The rate at the first of them.
     pub(super) reached: f64,
-    /// What went through in the cycle, in all and per second.
+    /// What went through in the cycle, in all and per second; and when it began.
     pub(super) cycle: Tally,
     pub(super) seen: f64,
+    pub(super) began: f64,
+    pub(super) now: f64,
+    /// Whether the curve had climbed for long enough to tell what goes well.
+    pub(super) had_climbed: bool,
 }
 
 impl Default for Undo {
@@ -82,6 +110,8 @@ impl Default for Undo {
             early: 0,
             needed: NEEDED,
             series: Tally::default(),
+            series_began: 0.0,
+            cuts: 0,
             trial: None,
             has_tried: false,
             control: Tally::default(),
@@ -106,18 +136,19 @@ impl Undo {
         self.trial.is_none() || self.credit >= 0.75 * CREDIT
     }
 
-    /// The first rate of all.
-    pub(super) const fn begin(&mut self, rate: f64) {
-        self.good = rate;
+    /// The first rate of all, at which so many calls went before the first refusal.
+    pub(super) fn begin(&mut self, rate: f64, calls: f64) {
+        self.good = if calls < BURST { rate } else { 0.0 };
     }
 
     pub(super) fn admitted(&mut self, in_control: bool) {
         if let Some(trial) = &mut self.trial {
+            trial.admitted += 1.0;
             trial.calls.admitted += 1.0;
             trial.calls.keep_recent(8.0 * WAY);
         } else if in_control {
             self.control.admitted += 1.0;
-            self.control.keep_recent(2.0 * WAY);
+            self.control.keep_recent(CONTROL);
         }
         self.credit = (self.credit + self.borne).min(CREDIT);
     }
@@ -138,7 +169,10 @@ impl Undo {
     }
 
     /// A run of refusals has ended; whether it is borne.
-    pub(super) fn forgives(&mut self) -> bool {
+    pub(super) fn forgives(&mut self, now: f64) -> bool {
+        if self.trial.as_ref().is_some_and(|trial| trial.is_idle(now)) {
+            return false;
+        }
         if self.is_in_credit() {
             return true;
         }
@@ -171,15 +205,14 @@ impl Undo {
     /// Whether a cut is one too many, judged before the new top is set.
     pub(super) fn judge(&mut self, cut: &Cut, is_chance: bool) {
         if self.has_tried {
-            let share = (self.control.refused - 1.0).max(0.0) / (self.control.admitted + 0.5 * WAY);
-            self.borne = borne(share);
-            if self.borne < 2.0 / WAY {
-                self.borne = 0.0;
-            }
+            let Tally { admitted, refused } = self.control;
+            let surely = (refused - SIGMA * refused.sqrt()).max(0.0) / (admitted + 0.5 * WAY);
+            self.borne = if surely * WAY > 1.0 { borne(refused / admitted.max(1.0)) } else { 0.0 };
         }
         if is_chance && cut.reached < EARLY * self.good {
             if self.early == 0 {
                 self.series = Tally::default();
+                self.series_began = cut.began;
             }
             self.early = self.early.saturating_add(1);
             self.series.add(false, cut.cycle.admitted);
@@ -190,21 +223,19 @@ impl Undo {
     }
 
     /// The cut is made, down to `top`: what rate went well, and whether it is to be tried again.
-    pub(super) fn settle(
-        &mut self,
-        cut: &Cut,
-        is_chance: bool,
-        had_climbed: bool,
-        top: f64,
-        may_try: bool,
-    ) -> Option<f64> {
+    pub(super) fn settle(&mut self, cut: &Cut, is_chance: bool, top: f64, may_try: bool) -> Option<f64> {
+        // The first cycle of all may have been a burst.
+        let tells = cut.had_climbed || self.good <= 0.0 && cut.cycle.admitted >= 0.25 * WAY;
         if !is_chance {
             self.good = top;
-        } else if had_climbed {
+        } else if self.cuts > 0 && tells {
             self.good = self.good.max(cut.seen);
         }
+        self.cuts = self.cuts.saturating_add(1);
         let tried = (may_try && self.early >= self.needed).then(|| {
-            self.trial = Some(Trial { back: top, calls: Tally::default() });
+            let slow = self.series.admitted / (cut.now - self.series_began).max(0.001);
+            let (began, admitted, calls) = (cut.now, 0.0, Tally::default());
+            self.trial = Some(Trial { back: top, slow, began, admitted, calls });
             self.control = Tally { admitted: self.series.admitted.max(1.0), ..self.series };
             self.borne = borne(self.control.refused / self.control.admitted);
             (self.has_tried, self.early) = (true, 0);

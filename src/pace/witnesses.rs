@@ -47,6 +47,7 @@ enum Second {
     Unneeded,
     AfterFirst,
     Until(f64),
+    Sent(u64),
 }
 
 impl Default for Witnesses {
@@ -64,6 +65,10 @@ impl Witnesses {
     /// A call was refused with advice; `heard` is now.
     pub(super) fn refused(&mut self, order: u64, sent: f64, heard: f64, advice: f64) {
         let to = heard.min(sent + advice);
+        // The second call after a closing, refused: without burst every closing would be doubled by its second call.
+        if self.second == Second::Sent(order) {
+            self.in_favour += 1.0;
+        }
         match self.spans.back_mut() {
             Some(last) if sent <= last.to && sent >= last.from => {
                 (last.to, last.heard) = (last.to.max(to), heard);
@@ -114,15 +119,21 @@ impl Witnesses {
     }
 
     /// A call goes at a moment at which the scope is open.
-    pub(super) fn sent(&mut self, now: f64, patience: f64) {
+    pub(super) fn sent(&mut self, now: f64, order: u64, patience: f64) {
         self.second = match self.second {
             Second::AfterFirst => Second::Until(now + patience),
-            Second::Until(_) | Second::Unneeded => Second::Unneeded,
+            Second::Until(_) => Second::Sent(order),
+            Second::Unneeded | Second::Sent(_) => self.second,
         };
     }
 
     /// Whether a second call may go along with the first after a closing.
     pub(super) fn wants_another(&self, now: f64) -> bool {
         matches!(self.second, Second::Until(until) if now <= until)
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
     }
 }
