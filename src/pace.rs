@@ -98,6 +98,8 @@ pub struct Pace {
     last_sent: f64,
     /// Refusals in a row that named the calls in flight.
     too_many: u32,
+    /// The call that was alone in the scope when it was refused, until any call is sent: it keeps its own plan.
+    lone: Option<u64>,
     /// How long a call takes from sending to the end of its body, in seconds.
     mean_duration: f64,
 }
@@ -149,6 +151,7 @@ impl Pace {
             shortest_trip: f64::INFINITY,
             last_sent: f64::NEG_INFINITY,
             too_many: 0,
+            lone: None,
             mean_duration: 0.0,
         };
         pace.set_limits(limits, now);
@@ -180,7 +183,12 @@ impl Pace {
     /// The cost of a call in every unit, with the scope's mean for what is not estimated.
     pub(crate) fn demand(&self, cost: Cost) -> Demand {
         let amounts = cost.amounts(|| self.units.each_ref().map(|unit| unit.mean));
-        Demand { amounts, estimated: cost.is_estimated() }
+        Demand { amounts, estimated: cost.is_estimated(), again: None }
+    }
+
+    /// Whether a call was alone in the scope when it was refused, and no other has been sent since.
+    fn is_lone(&self, demand: &Demand) -> bool {
+        demand.again.is_some() && demand.again == self.lone
     }
 
     /// The work of a call: its cost in calls of mean cost.

@@ -120,12 +120,12 @@ pub(super) fn wait_of(
 ) -> Wait {
     let of_age = since.checked_add(AGEING).unwrap_or(now).saturating_duration_since(now);
     let is_young = class == Priority::Batch && !of_age.is_zero();
-    let wait = pace.wait_behind(ahead, &demand.amounts, is_young, now);
+    let wait = pace.wait_behind(ahead, demand, is_young, now);
     let is_held = wait.time > of_age || wait.cause == WaitCause::Concurrency;
     if !is_young || !is_held {
         return wait;
     }
-    let without = pace.wait_behind(ahead, &demand.amounts, false, now);
+    let without = pace.wait_behind(ahead, demand, false, now);
     match without.cause {
         WaitCause::Concurrency => without,
         _ if without.time >= of_age => without,

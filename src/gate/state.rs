@@ -90,7 +90,7 @@ impl State {
         not_before: Instant,
         now: Instant,
     ) -> Result<Wait, Refusal> {
-        let demand = self.pace.demand(request.cost);
+        let demand = self.demand(request);
         let ahead = self.ahead_of(request);
         let wait = wait_of(&mut self.pace, &ahead, &demand, request.class, request.since(now), now);
         let own = Wait { time: not_before.saturating_duration_since(now), cause: WaitCause::CoolDown };
@@ -99,6 +99,12 @@ impl State {
             Some(refusal) => Err(refusal),
             None => Ok(wait),
         }
+    }
+
+    fn demand(&self, request: &Request) -> Demand {
+        let mut demand = self.pace.demand(request.cost);
+        demand.again = request.place.map(|(number, _)| number.call());
+        demand
     }
 
     fn ahead_of(&self, request: &Request) -> Amounts {
@@ -118,7 +124,7 @@ impl State {
     #[inline]
     fn line_up(&mut self, request: &Request, now: Instant) -> Answer {
         self.last_used = now;
-        let demand = self.pace.demand(request.cost);
+        let demand = self.demand(request);
         let ahead = self.ahead_of(request);
         let wait = wait_of(&mut self.pace, &ahead, &demand, request.class, request.since(now), now);
         if self.queue.is_empty() && wait.cause == WaitCause::Nothing {

@@ -173,6 +173,7 @@ impl Pacer {
     /// The scope is closed for so long that nobody knows what holds then: one call at a time asks.
     pub(super) fn ask_singly(&mut self) {
         self.run.refusals = self.run.refusals.max(2);
+        self.witnesses.ask_singly();
     }
 
     /// The scope is open again, as somebody knows from elsewhere.
@@ -252,7 +253,7 @@ impl Pacer {
         while let Some(slot) = self.pending.pop_due(now) {
             // It takes effect when it was due, not when somebody asks.
             let due = now.min(slot.last + self.pending.patience());
-            self.hear(&slot, false, now);
+            self.suspects.heard(slot.order, slot.open, false);
             self.net.admitted(now, slot.open, slot.held_back);
             if self.admit(&slot) {
                 ended = Some(due);
@@ -261,12 +262,6 @@ impl Pacer {
         if let Some(due) = ended {
             self.end_run(due);
         }
-    }
-
-    /// A verdict, as a testimony on other calls.
-    fn hear(&mut self, slot: &Slot, refused: bool, now: f64) {
-        self.witnesses.heard(slot, refused, now, self.pending.refusal_takes());
-        self.suspects.heard(slot.order, slot.open, refused);
     }
 
     /// Counts admitted calls; returns whether they end a run.
@@ -359,9 +354,10 @@ impl Pacer {
         self.presume(*now);
         self.suspects.admitted(*who, call.order);
         self.in_flight.admitted(*now, call.in_flight, self.samples());
+        self.witnesses.heard(call.order, call.at, false);
         if self.decide(call) {
             let slot = call.slot();
-            self.hear(&slot, false, *now);
+            self.suspects.heard(slot.order, slot.open, false);
             self.net.admitted(*now, slot.open, slot.held_back);
             if self.admit(&slot) {
                 self.end_run(*now);
@@ -399,8 +395,9 @@ impl Pacer {
             self.pending.split_behind(call.order);
             self.witnesses.refused(call.order, call.at, now, advice);
         }
+        self.witnesses.heard(call.order, call.at, true);
         if was_open {
-            self.hear(&call.slot(), true, now);
+            self.suspects.heard(call.order, 1, true);
         }
         self.presume(now);
         let is_for_all = !may_be_alone || self.witnesses.are_for_all();

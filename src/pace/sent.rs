@@ -50,6 +50,8 @@ impl Sent {
 pub(crate) struct Demand {
     pub(crate) amounts: Amounts,
     pub(super) estimated: bool,
+    /// Which call it is, if it comes back after a refusal.
+    pub(crate) again: Option<u64>,
 }
 
 /// The weight of one call in the mean cost.
@@ -64,7 +66,8 @@ impl Pace {
 
     pub(crate) fn send_demand(&mut self, demand: &Demand, now: Instant) -> Sent {
         let at = self.seconds(now);
-        let Demand { amounts: cost, estimated } = *demand;
+        let Demand { amounts: cost, estimated, .. } = *demand;
+        self.lone = None;
         self.pacer.in_flight.take();
         let (mut before, mut against) = ([0.0; 4], [false; 4]);
         for (((unit, cost), before), against) in

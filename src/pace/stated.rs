@@ -12,7 +12,7 @@ use super::trust::Trust;
 /// After so many calls a trusted closing is tested again: one refusal in so many.
 const CHECK: f64 = 250.0;
 /// Resets come in whole seconds, rounded up.
-const ROUND: f64 = 1.0;
+pub(super) const ROUND: f64 = 1.0;
 /// A closing may end by this part of it before the reset without being wrong.
 const EARLY: f64 = 1.0 / 8.0;
 /// What is left has to rise by this part of the limit for a renewal: less is answers in another order.

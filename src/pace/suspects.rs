@@ -6,8 +6,10 @@
 
 use std::collections::VecDeque;
 
-/// Suspect is what chance explains with less than e to the minus so many.
+/// Suspect is what chance explains with less than e to the minus so many: a call, and a kind, whose calls have not been refused
+/// again themselves.
 const DOUBT: f64 = 6.0;
+const DOUBT_OF_KIND: f64 = 12.0;
 /// Refused calls and kinds that are watched.
 const WATCHED: usize = 16;
 /// The share of calls that are refused at first rests on so many calls at most, and begins with these.
@@ -62,11 +64,11 @@ impl Suspects {
         let (through, refused) = self.share;
         let doubt = -(refused / (through + refused)).ln();
         let mut is_suspect = false;
-        for who in [Who::Call(call), Who::Kind(kind)] {
+        for (who, needed) in [(Who::Call(call), DOUBT), (Who::Kind(kind), DOUBT_OF_KIND)] {
             let alone = self
                 .take(who)
                 .map_or(0, |before| before.alone.saturating_add(u16::from(before.through > before.refused)));
-            is_suspect |= alone > 0 && f64::from(alone.saturating_add(1)) * doubt >= DOUBT;
+            is_suspect |= alone > 0 && f64::from(alone.saturating_add(1)) * doubt >= needed;
             if self.again.len() == WATCHED {
                 self.again.pop_front();
             }

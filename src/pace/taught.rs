@@ -6,7 +6,7 @@ use super::cost::PACED;
 use super::level::Observation;
 use super::number::{LONGEST, at_least, at_most, duration, float};
 use super::pacer::{Heard, Meaning};
-use super::stated::{StatedWindow, Statement};
+use super::stated::{ROUND, StatedWindow, Statement};
 use super::{Pace, Sent};
 use crate::reading::ServiceLimit;
 use crate::units::{QuotaUnit, QuotaUnits};
@@ -68,12 +68,12 @@ impl Pace {
             let is_alone = sent.passed.in_flight <= 1;
             window.admitted(&sent.counted(*unit), is_alone, !limits.is_empty(), patience);
         }
-        self.state(sent, limits, at);
+        self.state(sent, limits, tightest(limits), at);
         self.pacer.admitted(&heard);
     }
 
-    /// Takes in the limits that a response states.
-    fn state(&mut self, sent: &Sent, limits: &[ServiceLimit], at: f64) {
+    /// Takes in the limits that a response states, and the window that is the tightest of them.
+    fn state(&mut self, sent: &Sent, limits: &[ServiceLimit], window: Option<Tightest<'_>>, at: f64) {
         if limits.is_empty() {
             return;
         }
@@ -85,7 +85,7 @@ impl Pace {
             let sent_after = at_least(unit.sent - *before - *cost, 0.0);
             unit.level.observe(&Observation { limit, sent_at: sent.at, now: at, sent_after, one_way });
         }
-        let Some((place, limit, said)) = tightest(limits) else { return };
+        let Some((place, limit, said)) = window else { return };
         let Some(unit) = self.units.get(place) else { return };
         if self.stated.as_ref().is_none_or(|(known, _)| *known != place) {
             let one = if limit.unit == QuotaUnit::Requests { 1.0 } else { unit.mean.max(1.0) };
@@ -129,8 +129,13 @@ impl Pace {
         if let Some((unit, window)) = &mut self.stated {
             window.uncount(&sent.counted(*unit));
         }
-        self.state(sent, limits, at);
-        if let Some((unit, window)) = &mut self.stated {
+        let window = tightest(limits);
+        // A wait that ends clearly before the reset says that something else holds.
+        let is_overruled = advice
+            .zip(window.as_ref())
+            .is_some_and(|(advice, (.., said))| advice.as_secs_f64() + ROUND < said.reset);
+        self.state(sent, limits, window.filter(|_| !is_overruled), at);
+        if !is_overruled && let Some((unit, window)) = &mut self.stated {
             let takes = self.pacer.pending.refusal_takes().max(at - sent.at);
             is_explained |= window.explains(at, &sent.counted(*unit), takes);
         }
@@ -141,11 +146,16 @@ impl Pace {
         let advice = advice.map(|wait| wait.max(refusal.planned));
         let seconds = advice.map_or(0.0, |wait| wait.min(self.rules.max_cool_down).as_secs_f64());
         let is_alone = refusal.is_alone;
+        self.lone = is_alone.then_some(refusal.who.0);
         let meaning = self.pacer.refused(&heard, seconds, !self.rules.always_for_all, is_explained, is_alone);
         let mut own = refusal.planned.max(advice.unwrap_or_default());
         match meaning {
             Meaning::ForAll => {
-                let wait = if too_many { advice.or_else(|| Some(self.back_off(draw))) } else { advice };
+                let wait = match advice {
+                    None if too_many && is_alone && !refusal.planned.is_zero() => Some(refusal.planned),
+                    None if too_many => Some(self.back_off(draw)),
+                    advice => advice,
+                };
                 if too_many {
                     self.pacer.in_flight.too_many(at, sent.at, sent.passed.in_flight);
                 }
@@ -153,6 +163,7 @@ impl Pace {
                 self.close(wait.unwrap_or_default(), now);
             }
             Meaning::Alone => {}
+            Meaning::Suspect if is_alone => {}
             Meaning::Suspect => {
                 let doubled = FIRST_BACKOFF * f64::from(refusal.refusals.min(16)).exp2();
                 own = own.max(duration(doubled.min(LONGEST_BACKOFF) * (0.5 + 0.5 * draw)));
@@ -184,9 +195,12 @@ fn shortest_window(limits: &[ServiceLimit], unit: QuotaUnit) -> Option<&ServiceL
     of_unit.min_by_key(|limit| limit.window.unwrap_or(Duration::MAX))
 }
 
+/// The place of a window's unit, the window, and what is said of it.
+type Tightest<'l> = (usize, &'l ServiceLimit, Statement);
+
 /// The window that resets at once with the least left in proportion, with the place of its unit; of equals the one that resets
 /// last. One without a reset tells of nothing that could be waited for.
-fn tightest(limits: &[ServiceLimit]) -> Option<(usize, &ServiceLimit, Statement)> {
+fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
     limits
         .iter()
         .filter(|limit| limit.resets_at_once && limit.limit != Some(0))

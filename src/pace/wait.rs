@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::number::duration;
 use super::stated::NEVER;
-use super::{Amounts, Cost, Pace};
+use super::{Amounts, Cost, Demand, Pace};
 
 /// See [`Pace::wait_behind`].
 const ROUNDING: Duration = Duration::from_micros(5);
@@ -46,16 +46,26 @@ impl Pace {
     #[must_use]
     pub fn wait(&mut self, cost: Cost, batch: bool, now: Instant) -> Wait {
         let demand = self.demand(cost);
-        self.wait_behind(&[0.0; 4], &demand.amounts, batch, now)
+        self.wait_behind(&[0.0; 4], &demand, batch, now)
     }
 
     /// How long a call waits when calls of the cost `ahead` go first: the longest of the cool-down, of every level, of the
-    /// stated window and of the pace.
-    pub(crate) fn wait_behind(&mut self, ahead: &Amounts, cost: &Amounts, batch: bool, now: Instant) -> Wait {
+    /// stated window and of the pace. What is stated and the pace bind others than a call that was refused
+    /// [alone](Self::is_lone): it keeps its own plan, within the configured limits.
+    pub(crate) fn wait_behind(
+        &mut self,
+        ahead: &Amounts,
+        demand: &Demand,
+        batch: bool,
+        now: Instant,
+    ) -> Wait {
+        let cost = &demand.amounts;
         let at = self.seconds(now);
         let in_flight = self.pacer.in_flight.count();
         let [requests_ahead, ..] = *ahead;
+        let is_lone = requests_ahead <= 0.0 && self.is_lone(demand);
         let idle = (requests_ahead <= 0.0 && in_flight == 0).then_some(at - self.last_sent);
+        let idle = if is_lone { Some(f64::INFINITY) } else { idle };
         let mut limit = 0.0_f64;
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
             unit.level.refill(at);
@@ -63,8 +73,11 @@ impl Pace {
         }
         let work_ahead = if requests_ahead > 0.0 { self.work_of(ahead) } else { 0.0 };
         let mut pace = self.pacer.earliest(at, work_ahead);
+        if is_lone {
+            pace = self.pacer.closed();
+        }
         let mut must_end = !self.pacer.in_flight.is_free(batch);
-        if let Some((unit, window)) = &mut self.stated {
+        if !is_lone && let Some((unit, window)) = &mut self.stated {
             let pending = &self.pacer.pending;
             let times = (pending.refusal_takes(), pending.patience());
             let stated = window.earliest(at, in_flight, pace, self.pacer.closed(), times);

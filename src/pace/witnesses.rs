@@ -7,8 +7,6 @@
 
 use std::collections::VecDeque;
 
-use super::pending::Slot;
-
 /// A server starts with this many witnesses for a closing: without evidence the advice is for all.
 const FOR_ALL: f64 = 1.0;
 /// The most witnesses that are remembered; beyond it all count half.
@@ -19,8 +17,6 @@ const FADE: f64 = 0.95;
 const LONG: f64 = 1.0;
 /// Spans that are kept; those of one burst are one.
 const SPANS: usize = 4;
-/// A span is of use for so many seconds, and so many times what refusals take, after its end.
-const KEPT: (f64, f64) = (1.0, 4.0);
 
 /// The calls that can be witnesses of a refusal: sent after it, and in this span.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +24,6 @@ struct Span {
     after: u64,
     from: f64,
     to: f64,
-    heard: f64,
 }
 
 /// See the [module](self).
@@ -71,35 +66,30 @@ impl Witnesses {
         }
         match self.spans.back_mut() {
             Some(last) if sent <= last.to && sent >= last.from => {
-                (last.to, last.heard) = (last.to.max(to), heard);
+                last.to = last.to.max(to);
             }
             Some(last) if sent < last.from && to >= last.from => {
-                (last.after, last.from, last.to, last.heard) =
-                    (last.after.min(order), sent, last.to.max(to), heard);
+                (last.after, last.from, last.to) = (last.after.min(order), sent, last.to.max(to));
             }
             _ => {
                 if self.spans.len() == SPANS {
                     self.spans.pop_front();
                 }
-                self.spans.push_back(Span { after: order, from: sent, to, heard });
+                self.spans.push_back(Span { after: order, from: sent, to });
             }
         }
     }
 
-    /// The verdict of some calls that were sent at about the same moment.
-    pub(super) fn heard(&mut self, calls: &Slot, refused: bool, now: f64, refusal_takes: f64) {
-        let useful = now - KEPT.0 - KEPT.1 * refusal_takes;
-        while self.spans.front().is_some_and(|span| span.heard < useful) {
-            self.spans.pop_front();
-        }
-        if !self.spans.iter().any(|span| calls.order > span.after && calls.first < span.to) {
+    /// The verdict of call `order`, as its response tells it: a call that is only presumed to have gone through may be refused
+    /// yet.
+    pub(super) fn heard(&mut self, order: u64, sent: f64, refused: bool) {
+        if !self.spans.iter().any(|span| order > span.after && sent < span.to) {
             return;
         }
-        let calls = f64::from(calls.open).min(MEMORY);
         if refused {
-            self.in_favour += calls;
+            self.in_favour += 1.0;
         } else {
-            self.against += calls;
+            self.against += 1.0;
         }
         if self.in_favour + self.against > MEMORY {
             self.in_favour *= 0.5;
@@ -116,6 +106,11 @@ impl Witnesses {
                 self.second = Second::AfterFirst;
             }
         }
+    }
+
+    /// No second call goes along with the next one.
+    pub(super) const fn ask_singly(&mut self) {
+        self.second = Second::Unneeded;
     }
 
     /// A call goes at a moment at which the scope is open.

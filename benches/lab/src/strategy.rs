@@ -107,8 +107,7 @@ impl Strategy {
         play(scenario, |world, process| {
             let origin = Origin(Arc::clone(world));
             let is_told_of_fleet = scenario.processes > 1 || scenario.tenant > 0.0;
-            let setting =
-                Setting { is_told_of_fleet, ..Setting::new(scenario.seed, process, world.start) };
+            let setting = Setting { is_told_of_fleet, ..Setting::new(scenario.seed, process, world.start) };
             Process { client: self.client(&setting, origin) }
         })
     }
