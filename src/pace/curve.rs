@@ -75,15 +75,24 @@ impl Curve {
         if let Phase::SlowStart { until } = self.phase
             && self.rate() >= until
         {
-            *self = Self { top: bounded(until), ..Self::new(until) };
+            *self = Self::new(until);
         }
     }
 
-    /// Begins anew below `top`, where a refusal takes `feedback` seconds to be heard.
-    pub(super) fn cut(&mut self, top: f64, way: f64, phase: Phase, is_deep: bool, feedback: f64) {
+    /// The curve after a cut: in so many calls back to `top`.
+    pub(super) fn cut(top: f64, way: f64, phase: Phase, is_deep: bool) -> Self {
         let top = bounded(top);
-        let way = way.min(LONGEST_WAY * top).max(2.0).max(FEEDBACK * feedback * top);
-        *self = Self { phase, top, is_deep, way, climbed: 0.0 };
+        Self { phase, top, is_deep, way: way.min(LONGEST_WAY * top).max(2.0), climbed: 0.0 }
+    }
+
+    /// The same, no faster than a refusal, which takes so many seconds, can be heard.
+    pub(super) fn slower_than(self, refusal_takes: f64) -> Self {
+        Self { way: self.way.max(FEEDBACK * refusal_takes * self.top), ..self }
+    }
+
+    /// The undo of a cut: back to `good` and beyond.
+    pub(super) fn trial(good: f64) -> Self {
+        Self { phase: Phase::Trial, ..Self::new(good) }
     }
 }
 

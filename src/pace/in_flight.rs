@@ -3,7 +3,6 @@
 //! The sign is that the number in flight at sending splits the refused calls from the admitted ones, whatever their rate; or
 //! that the server says so. Latency is no evidence: that of a language model follows the length of its output.
 
-use super::curve::WAY;
 use super::number::whole;
 use super::undo::Tally;
 
@@ -16,6 +15,8 @@ const PRICE: f64 = 8.0;
 const DECREASE: f64 = 0.9;
 /// Calls of class batch leave one part in so many of the cap to the others.
 const BATCH_LEAVES: u32 = 10;
+/// One more is tried after so many calls at the cap.
+const RAISE: f64 = 28.0;
 /// At the cap one call more is tried never before so many times the advised closing.
 const BACK: f64 = 20.0;
 
@@ -29,7 +30,8 @@ pub(crate) struct InFlight {
     seen: usize,
     cap: u32,
     held: u32,
-    /// Calls admitted at the cap, and when one more may be tried.
+    /// When the cap was last in use, calls that have ended since, and when one more may be tried.
+    full: f64,
     at_cap: f64,
     raise: f64,
     /// When a refusal last said "too many"; those of calls sent before tell of the old cap.
@@ -47,6 +49,7 @@ impl Default for InFlight {
             seen: 0,
             cap: u32::MAX,
             held: u32::MAX,
+            full: f64::NEG_INFINITY,
             at_cap: 0.0,
             raise: 0.0,
             lowered: f64::NEG_INFINITY,
@@ -85,8 +88,11 @@ impl InFlight {
         })
     }
 
-    pub(super) const fn take(&mut self) {
+    pub(super) const fn take(&mut self, now: f64) {
         self.count = self.count.saturating_add(1);
+        if self.count >= self.cap {
+            self.full = now;
+        }
     }
 
     pub(super) const fn release(&mut self) {
@@ -112,15 +118,19 @@ impl InFlight {
         }
     }
 
-    pub(super) fn admitted(&mut self, now: f64, in_flight: u32, counts: bool) {
+    pub(super) fn admitted(&mut self, in_flight: u32, counts: bool) {
         if counts {
             self.note(in_flight, false);
         }
-        if in_flight < self.cap {
+    }
+
+    /// A call sent at `sent` has ended cleanly. If all of the cap was in use meanwhile, that speaks for one more.
+    pub(super) fn ended_cleanly(&mut self, now: f64, sent: f64) {
+        if sent > self.full {
             return;
         }
         self.at_cap += 1.0;
-        if self.at_cap >= WAY && now >= self.raise {
+        if self.at_cap >= RAISE && now >= self.raise {
             self.held = self.cap;
             self.cap = self.cap.saturating_add(1);
             self.at_cap = 0.0;

@@ -163,7 +163,7 @@ impl Level {
         let own = self.configured.map_or(0.0, |own| missing(own, self.own, 0.0));
         let (true, Some(bucket)) = (self.believes(), self.bucket) else { return own };
         let stated = missing(bucket, self.level, HEADROOM * mean);
-        at_least(idle.map_or(stated, |idle| at_most(stated, self.trust.longest() - idle)), own)
+        at_least(idle.map_or(stated, |idle| at_most(stated, self.trust.longest(false) - idle)), own)
     }
 
     /// Takes `cost`; the level may go below 0, so that a call larger than the bucket passes when it is full.

@@ -84,9 +84,10 @@ impl Net {
         is_news.then_some(self.told)
     }
 
-    pub(super) fn admitted(&mut self, now: f64, calls: u32, held_back: u32) {
-        self.admitted += f64::from(calls);
-        self.held_back += f64::from(held_back);
+    /// A call was answered. Presumed verdicts do not count: they come when somebody asks, and may be wrong.
+    pub(super) fn admitted(&mut self, now: f64, held_back: bool) {
+        self.admitted += 1.0;
+        self.held_back += f64::from(u8::from(held_back));
         self.step(now);
     }
 
@@ -139,8 +140,8 @@ mod tests {
         for second in 0..seconds {
             let now = from + f64::from(second);
             let calls = if net.is_open() { open } else { paced };
-            let held_back = if net.is_open() { 0 } else { calls };
-            net.admitted(now, calls, held_back);
+            let held_back = !net.is_open();
+            (0..calls).for_each(|_| net.admitted(now, held_back));
             (0..calls / refused).for_each(|_| net.refused(now));
             admitted += f64::from(calls);
             opened += f64::from(u8::from(net.has_opened()));

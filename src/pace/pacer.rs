@@ -1,52 +1,42 @@
 //! The rate of one scope: how it rises, when it falls, and when the next call may go.
 //!
-//! Refusals without a call admitted between them are a *run*. From its second refusal on the scope is taken for closed:
-//! single probes, with waits that double. The rate is decided by the first call admitted after a run, and nowhere else; what
-//! lies between two such cuts is a *cycle*.
+//! Refusals without a call admitted between them are a *run*. From its second refusal on the scope is taken for closed: single
+//! probes, with waits that double. The rate is decided by the first call admitted after a run, and nowhere else; what lies
+//! between two such verdicts is a *cycle*.
 
 use super::curve::{CUT, Curve, Phase, WAY};
 use super::in_flight::InFlight;
 use super::net::Net;
 use super::pending::{Pending, Slot};
 use super::suspects::Suspects;
-use super::undo::{Cut, Tally, Undo};
+use super::undo::{Tally, Undo, Verdict};
 use super::witnesses::Witnesses;
 
 /// More refusals in a row are no chance.
 const CHANCE: u32 = 3;
 /// The longest wait between two probes of a closed scope, in seconds.
-const LONGEST_PROBE: f64 = 8.0;
-/// The wait after the first refusal where nothing is known and nothing advised, in seconds.
-const FIRST_WAIT: f64 = 0.5;
+const LONGEST_PROBE: f64 = 4.0;
 /// Refusals close the scope for at most about one part in so many of the time.
 const DEAR: f64 = 16.0;
 /// A closed scope was shut for more than this part of the cycle.
 const SHUT: f64 = 0.75;
+/// After a long closing the rate begins at one part in so many of what it was before.
+const UP: f64 = 8.0;
 /// What was sent longer ago than this, in seconds, tells little of the rate that was refused first.
 const LATELY: f64 = 10.0;
-
 /// A scope opens when nobody has called for so many seconds; for twice as long after a burst was refused, up to the most.
 const HOLD: f64 = 30.0;
 const LONGEST_HOLD: f64 = 3_600.0;
-/// The rate, in calls a second, where the first call of all was refused.
-const UNKNOWN: f64 = 20.0;
-
-/// The way back takes at least so many seconds: to touch the limit of a fast scope more often finds nothing new.
-const STEP: f64 = 2.0;
-/// A limit has risen if so many times its old top went through.
-const ROSE: f64 = 1.25;
-
-/// Where several processes share a limit the way back takes as many seconds for all, at least and at most so many calls: the
+/// If several processes share the limit the way back takes as many seconds for all, at least and at most so many calls: the
 /// larger share is then refused more often, and shares become equal (Chiu and Jain 1989).
-const SHARED_WAY: (f64, f64, f64) = (10.0, 16.0, 48.0);
+const SHARED_WAY: (f64, f64, f64) = (10.0, 0.25 * WAY, 3.0 * WAY);
 
-/// From one cut to the next.
+/// From one verdict to the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cycle {
     began: f64,
     calls: Tally,
-    /// The work admitted, and that of the cycle before with its length.
-    work: f64,
+    /// The calls admitted in the cycle before, and its length.
     last: (f64, f64),
 }
 
@@ -60,7 +50,7 @@ struct Run {
     wait: f64,
     /// The rate at its beginning, and the share of the way to the top.
     reached: f64,
-    climbed: f64,
+    progress: f64,
 }
 
 /// See the [module](self).
@@ -87,13 +77,26 @@ pub(super) struct Pacer {
     is_shared: bool,
 }
 
-/// A verdict that has come by itself.
+/// A verdict of the server.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heard {
     pub(super) now: f64,
     pub(super) call: Passed,
     /// Which call of its caller's it is, and of what kind.
     pub(super) who: (u64, u64),
+}
+
+/// What is known of a refusal beside the call itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Circumstances {
+    /// Advised seconds; 0 if nothing is advised.
+    pub(super) advice: f64,
+    /// Whether the advice may bind the refused call alone.
+    pub(super) may_be_alone: bool,
+    /// Something else explains the refusal: it says nothing of the rate.
+    pub(super) is_explained: bool,
+    /// Nobody else waits or is in flight.
+    pub(super) has_no_others: bool,
 }
 
 /// What a refusal means for others.
@@ -113,28 +116,10 @@ pub(super) struct Passed {
     pub(super) at: f64,
     /// Its number, counted over all calls of the scope.
     pub(super) order: u64,
-    /// Its cost in calls of mean cost.
-    work: f64,
-    held_back: bool,
+    is_held_back: bool,
     pub(super) in_flight: u32,
-    /// The rate at which it was sent, and the share of the way to the top; of those sent before there was one, none.
-    rate: Option<f64>,
-    progress: f64,
     /// When it was due, and when the next was due after it: to take both back.
     due: (f64, f64),
-}
-
-impl Passed {
-    fn slot(&self) -> Slot {
-        Slot {
-            first: self.at,
-            last: self.at,
-            order: self.order,
-            open: 1,
-            held_back: u32::from(self.held_back),
-            work: self.work,
-        }
-    }
 }
 
 impl Pacer {
@@ -167,13 +152,11 @@ impl Pacer {
         /// Beyond, in seconds, it is the usage that is odd.
         const MOST: f64 = 60.0;
         self.next += self.gap(work).clamp(-MOST, MOST);
-        self.cycle.work = (self.cycle.work + work).max(0.0);
     }
 
     /// The scope is closed for so long that nobody knows what holds then: one call at a time asks.
     pub(super) fn ask_singly(&mut self) {
         self.run.refusals = self.run.refusals.max(2);
-        self.witnesses.ask_singly();
     }
 
     /// The scope is open again, as somebody knows from elsewhere.
@@ -185,14 +168,10 @@ impl Pacer {
 
     /// The rate in force, in calls of mean cost a second.
     pub(super) fn rate(&self) -> Option<f64> {
-        // Cut at once, decide later how deep: what is sent before the verdict would be refused as well.
-        let cut = if self.run.refusals > 0 && !self.undo.is_in_credit() { CUT } else { 1.0 };
         let curve = self.curve.as_ref()?;
-        Some(if curve.phase == Phase::Cubic { cut * curve.rate() } else { curve.rate() })
-    }
-
-    fn progress(&self) -> f64 {
-        self.curve.as_ref().map_or(0.0, Curve::progress)
+        // Cut at once, decide later how deep: what is sent before the verdict would be refused as well.
+        let is_cut = self.run.refusals > 0 && !self.undo.is_in_credit() && curve.phase == Phase::Cubic;
+        Some(if is_cut { CUT * curve.rate() } else { curve.rate() })
     }
 
     /// Seconds that a call of so much work keeps the next one back.
@@ -200,17 +179,13 @@ impl Pacer {
         self.rate().map_or(0.0, |rate| work / (rate * self.net.haste()))
     }
 
-    /// The earliest moment at which a call may go behind `ahead`, by pace alone.
+    /// The earliest moment at which a call may go behind work of `ahead`, by pace alone.
     pub(super) fn earliest(&mut self, now: f64, ahead: f64) -> f64 {
         self.presume(now);
         self.open(now);
-        if self.curve.is_none()
-            || self.net.has_opened()
-            || self.closed <= now && self.witnesses.wants_another(now)
-        {
+        if self.curve.is_none() || self.net.has_opened() {
             return self.closed;
         }
-        let gap = self.gap(ahead);
         let next = match self.run.refusals {
             0 => self.next,
             // The verdict, if one is due before, may bring it forward.
@@ -220,10 +195,10 @@ impl Pacer {
                 None => self.pending.all_due().map_or(self.next, |due| due.max(self.next)),
             },
         };
-        self.closed.max(next) + gap
+        self.closed.max(next) + self.gap(ahead)
     }
 
-    /// Stops pacing where nobody has called for a while: a bucket is full then, and a burst may pass.
+    /// Stops pacing if nobody has called for a while: a bucket is full then, and a burst may pass.
     fn open(&mut self, now: f64) {
         let idle = now - self.next.max(self.closed);
         if idle > self.hold && self.run.refusals == 0 && !self.undo.is_trying() && self.curve.is_some() {
@@ -237,14 +212,19 @@ impl Pacer {
     fn resume(&mut self, now: f64, mut curve: Curve) {
         let span = now - self.cycle.began;
         if span > 0.5 * LATELY {
-            curve.top = curve.top.max(self.cycle.work / span);
+            curve.top = curve.top.max(self.cycle.calls.admitted / span);
         }
         self.hold = (2.0 * self.hold).min(LONGEST_HOLD);
         self.curve = Some(curve);
         self.cycle = Cycle { began: now, last: self.cycle.last, ..Cycle::default() };
+        self.begin_event(now);
+        self.next = now + self.gap(1.0);
+    }
+
+    /// What was sent before belongs to what has been counted.
+    fn begin_event(&mut self, now: f64) {
         self.run.counted = now;
         self.pending.split();
-        self.next = now + self.gap(1.0);
     }
 
     /// Takes calls for admitted that were not refused in time: all that are due first, then the verdict.
@@ -254,7 +234,6 @@ impl Pacer {
             // It takes effect when it was due, not when somebody asks.
             let due = now.min(slot.last + self.pending.patience());
             self.suspects.heard(slot.order, slot.open, false);
-            self.net.admitted(now, slot.open, slot.held_back);
             if self.admit(&slot) {
                 ended = Some(due);
             }
@@ -267,15 +246,13 @@ impl Pacer {
     /// Counts admitted calls; returns whether they end a run.
     fn admit(&mut self, slot: &Slot) -> bool {
         for call in 0..slot.open {
-            let in_control = self.is_in_control();
             self.cycle.calls.admitted += 1.0;
-            let may_climb = call < slot.held_back && self.undo.may_climb();
-            self.undo.admitted(in_control);
-            if may_climb && let Some(curve) = &mut self.curve {
+            let climbs = call < slot.held_back && self.undo.may_climb();
+            self.undo.admitted(self.is_in_control());
+            if climbs && let Some(curve) = &mut self.curve {
                 curve.climb();
             }
         }
-        self.cycle.work += slot.work;
         if self.parked.is_some() && self.cycle.calls.admitted >= WAY {
             self.hold = (0.5 * self.hold).max(HOLD);
         }
@@ -285,7 +262,10 @@ impl Pacer {
     /// Clearly slower than the top, and the cut has had time to act.
     fn is_in_control(&self) -> bool {
         !self.undo.is_trying()
-            && self.curve.as_ref().is_some_and(|curve| (0.25..0.8).contains(&curve.progress()))
+            && self
+                .curve
+                .as_ref()
+                .is_some_and(|curve| curve.climbed >= 0.25 * WAY && curve.climbed < 0.8 * curve.way)
     }
 
     /// A call of so much `work` goes; it is counted as in flight.
@@ -297,12 +277,11 @@ impl Pacer {
         }
         if self.curve.is_none() && now - self.cycle.began > LATELY {
             self.cycle.began += 0.5 * (now - self.cycle.began);
-            self.cycle.work *= 0.5;
             self.cycle.calls.admitted *= 0.5;
         }
         let gap = self.gap(work);
         let due = self.next.max(self.closed);
-        let held_back = self.curve.is_none() || now - due < gap;
+        let is_held_back = self.curve.is_none() || now - due < gap;
         // Time in which nobody called is no part of the cycle, nor is the scope shut in it.
         let idle = now - due - gap;
         if in_flight <= 1 && idle > 0.0 && self.curve.is_some() {
@@ -311,41 +290,29 @@ impl Pacer {
         }
         let before = self.next;
         self.next = now.max(self.next) + gap;
-        let order = self.pending.push(now, work, held_back);
-        if now >= self.closed {
-            self.witnesses.sent(now, order, self.pending.patience());
-        }
-        Passed {
-            at: now,
-            order,
-            work,
-            held_back,
-            in_flight,
-            rate: self.rate(),
-            progress: self.progress(),
-            due: (before, self.next),
-        }
+        let order = self.pending.push(now, is_held_back);
+        Passed { at: now, order, is_held_back, in_flight, due: (before, self.next) }
     }
 
-    /// A call that was let go is not sent after all: as if it had never been let go.
+    /// A call that was granted is not sent after all: as if it had never been granted.
     pub(super) fn returned(&mut self, call: &Passed) {
         // Only if nobody has gone since: a place in the schedule that others have passed is worth nothing.
         if self.next.total_cmp(&call.due.1).is_eq() {
             self.next = call.due.0;
         }
         if !self.decide(call) {
-            self.revoke(call);
+            self.revoke();
         }
     }
 
     /// A call has its verdict; whether it was still open.
     fn decide(&mut self, call: &Passed) -> bool {
-        self.pending.remove(call.order, call.work, call.held_back)
+        self.pending.remove(call.order, call.is_held_back)
     }
 
-    fn revoke(&mut self, call: &Passed) {
+    /// A call that was taken for admitted was not.
+    const fn revoke(&mut self) {
         self.cycle.calls.admitted = (self.cycle.calls.admitted - 1.0).max(0.0);
-        self.cycle.work = (self.cycle.work - call.work).max(0.0);
     }
 
     /// The server has taken a call.
@@ -353,15 +320,19 @@ impl Pacer {
         let Heard { now, call, who } = heard;
         self.presume(*now);
         self.suspects.admitted(*who, call.order);
-        self.in_flight.admitted(*now, call.in_flight, self.samples());
+        self.in_flight.admitted(call.in_flight, self.samples());
         self.witnesses.heard(call.order, call.at, false);
+        self.net.admitted(*now, call.is_held_back);
         if self.decide(call) {
-            let slot = call.slot();
-            self.suspects.heard(slot.order, slot.open, false);
-            self.net.admitted(*now, slot.open, slot.held_back);
-            if self.admit(&slot) {
-                self.end_run(*now);
-            }
+            self.suspects.heard(call.order, 1, false);
+            self.pass(*now, call);
+        }
+    }
+
+    /// A call that was open counts as admitted.
+    fn pass(&mut self, now: f64, call: &Passed) {
+        if self.admit(&Slot::of(call.order, call.at, call.is_held_back)) {
+            self.end_run(now);
         }
     }
 
@@ -369,53 +340,46 @@ impl Pacer {
         self.curve.is_some() && !self.undo.is_trying()
     }
 
-    /// The server has refused a call, with `advice` in seconds where there is any. Where `may_be_alone`, the scope is closed
-    /// only if the advice is for all. A refusal that `is_explained` otherwise says nothing of the rate.
-    pub(super) fn refused(
-        &mut self,
-        heard: &Heard,
-        advice: f64,
-        may_be_alone: bool,
-        is_explained: bool,
-        has_no_others: bool,
-    ) -> Meaning {
+    /// The server has refused a call. The scope is closed if the advice is for all.
+    pub(super) fn refused(&mut self, heard: &Heard, of: &Circumstances) -> Meaning {
         let Heard { now, call, who } = heard;
         let now = *now;
-        self.presume(now);
-        let place = self.pending.open_before(call.order);
+        let ahead = self.pending.open_before(call.order);
         let was_open = self.decide(call);
-        self.pending.refused_after(now - call.at);
         if !was_open {
-            self.revoke(call);
+            self.revoke();
         }
-        if self.suspects.refused(*who, call.order) && may_be_alone {
+        self.pending.refused_after(now - call.at);
+        if self.suspects.refused(*who, call.order) && of.may_be_alone {
             return Meaning::Suspect;
         }
-        if advice > 0.0 {
-            self.pending.split_behind(call.order);
-            self.witnesses.refused(call.order, call.at, now, advice);
+        if of.advice > 0.0 {
+            self.witnesses.refused(call.order, call.at, now, of.advice);
         }
         self.witnesses.heard(call.order, call.at, true);
         if was_open {
             self.suspects.heard(call.order, 1, true);
         }
         self.presume(now);
-        let is_for_all = !may_be_alone || self.witnesses.are_for_all();
+        let is_for_all = !of.may_be_alone || self.witnesses.are_for_all();
         if is_for_all {
-            self.closed = self.closed.max(now + advice);
-            self.witnesses.closed(advice);
+            self.closed = self.closed.max(now + of.advice);
         }
-        if !is_explained {
-            self.slow_down(now, call, place);
+        if !of.is_explained {
+            self.slow_down(now, call, ahead);
             // A call that has the scope to itself pays the advice and no more.
-            if has_no_others && advice > 0.0 && self.run.refusals <= 1 {
+            if of.has_no_others && of.advice > 0.0 && self.run.refusals <= 1 {
                 self.next = now;
             }
+        } else if was_open {
+            self.pass(now, call);
         }
         if is_for_all { Meaning::ForAll } else { Meaning::Alone }
     }
 
-    fn slow_down(&mut self, now: f64, call: &Passed, place: f64) {
+    /// A refusal that may be of the rate; `ahead` calls without a verdict were sent before it.
+    fn slow_down(&mut self, now: f64, call: &Passed, ahead: f64) {
+        // The end of a window refuses many in one go, all with many in flight: only the first of an event is evidence.
         let is_first = self.run.refusals == 0 && call.at >= self.run.counted;
         let samples = (self.samples(), is_first);
         if self.in_flight.refused(now, call.in_flight, self.closed - now, samples) {
@@ -430,125 +394,109 @@ impl Pacer {
         {
             return self.resume(now, parked);
         }
+        // Probes while nothing succeeds say nothing on the share of refusals.
         let counts = self.run.refusals < 2;
-        let in_control = self.is_in_control();
-        self.undo.refused(in_control, counts);
+        self.undo.refused(self.is_in_control() && counts);
         if counts {
             self.cycle.calls.refused += 1.0;
         }
         // In a row: nothing sent before it since the last refusal is still open. What was sent before that is the same event.
         let follows = self.run.refusals == 0 || !self.pending.any_open(self.run.counted, call.at);
         if call.at >= self.run.counted && follows {
-            self.count(now, call, place);
+            self.count(now, ahead);
         }
     }
 
     /// A refusal that is an event of its own.
-    fn count(&mut self, now: f64, call: &Passed, place: f64) {
-        let mut wait = 0.0;
-        if self.curve.is_none() {
-            let seen = self.cycle.calls.admitted + place;
-            let rate = (seen + 1.0) / (now - self.cycle.began).max(self.pending.patience());
-            let curve = Curve::new(if seen > 0.0 { rate } else { UNKNOWN });
-            wait = if seen > 0.0 { 0.0 } else { FIRST_WAIT };
+    fn count(&mut self, now: f64, ahead: f64) {
+        /// The first rate is measured over so many seconds at least.
+        const SHORTEST: f64 = 0.01;
+        let is_new = self.curve.is_none();
+        if is_new {
+            let seen = self.cycle.calls.admitted + ahead;
+            let curve = Curve::new((seen + 1.0) / (now - self.cycle.began).max(SHORTEST));
             self.undo.begin(curve.top, seen);
             self.curve = Some(curve);
+            if seen <= 0.0 {
+                // Nothing has ever been admitted: the scope is closed.
+                self.run.refusals = 1;
+            }
         }
-        if self.run.refusals == 0 {
+        if self.run.refusals == 0 || is_new {
             self.run.began = now;
-            self.run.reached = call.rate.or_else(|| self.rate()).unwrap_or(0.0);
-            self.run.climbed = call.progress;
+            self.run.reached = self.rate().unwrap_or(0.0);
+            self.run.progress = self.curve.as_ref().map_or(0.0, Curve::progress);
         }
         self.run.refusals = self.run.refusals.saturating_add(1);
-        self.run.counted = now;
-        self.pending.split();
+        self.begin_event(now);
         let gap = self.gap(1.0);
         if self.run.refusals > 1 {
             self.run.wait = (2.0 * self.run.wait).max(gap).min(LONGEST_PROBE);
         }
-        self.next = now + gap.max(self.run.wait).max(wait);
+        self.next = now + gap.max(self.run.wait);
     }
 
     /// The first admitted call after refusals: what the rate is from here.
     fn end_run(&mut self, now: f64) {
         let run = self.run;
         self.run = Run { counted: run.counted, ..Run::default() };
-        if self.undo.forgives(now) {
+        if self.undo.forgives() {
             return;
         }
         let Some(curve) = self.curve.clone() else { return };
-        let had_climbed = curve.climbed >= 0.5 * WAY;
+        let calls = self.cycle.calls;
         let span = now - self.cycle.began;
-        let (work, time) = if had_climbed { (0.0, 0.0) } else { self.cycle.last };
-        let seen = (self.cycle.work + work) / (span + time).max(0.001);
-        let before = self.cycle.last;
-        let went = if before.1 > 0.0 { before.0 / before.1 } else { run.reached };
-        let last = (self.cycle.work, span);
-        let cut = Cut {
-            run: run.refusals,
-            reached: run.reached,
-            cycle: self.cycle.calls,
-            seen,
-            began: self.cycle.began,
-            now,
-            had_climbed,
-        };
-        match self.undo.give_up(cut.cycle, seen) {
-            Some(back) => self.set_curve(back, WAY, Phase::Cubic, false),
-            None => self.cut(now, &run, &cut, span, went, curve),
-        }
-        self.cycle = Cycle { began: now, last, ..Cycle::default() };
-        // What was sent before the verdict belongs to what it was given on.
-        self.run.counted = now;
-        self.pending.split();
+        let had_climbed = curve.climbed >= 0.5 * WAY;
+        let (more, longer) = if had_climbed { (0.0, 0.0) } else { self.cycle.last };
+        let seen = (calls.admitted + more) / (span + longer).max(0.001);
+        let (before, took) = self.cycle.last;
+        let went = if took > 0.0 { before / took } else { run.reached };
+        let feedback = self.pending.refusal_takes();
+        self.curve = Some(match self.undo.give_up(calls, seen) {
+            Some(back) => Curve::new(back),
+            None => {
+                let verdict = Verdict {
+                    is_chance: run.refusals <= CHANCE,
+                    reached: run.reached,
+                    calls,
+                    seen,
+                    had_climbed,
+                };
+                let curve = self.cut(now, &run, &curve, &verdict, went).slower_than(feedback);
+                self.undo.settle(&verdict, curve.top, !self.is_shared).map_or(curve, Curve::trial)
+            }
+        });
+        self.cycle = Cycle { began: now, calls: Tally::default(), last: (calls.admitted, span) };
+        self.begin_event(now);
         self.next = if self.undo.is_trying() { now } else { now + self.gap(1.0) };
     }
 
-    fn set_curve(&mut self, top: f64, way: f64, phase: Phase, is_deep: bool) {
-        if let Some(curve) = &mut self.curve {
-            curve.cut(top, way, phase, is_deep, self.pending.refusal_takes());
-        }
-    }
-
-    fn cut(&mut self, now: f64, run: &Run, cut: &Cut, span: f64, went: f64, curve: Curve) {
-        let is_chance = cut.run <= CHANCE;
-        self.undo.judge(cut, is_chance);
+    /// The curve after a cut.
+    fn cut(&mut self, now: f64, run: &Run, curve: &Curve, verdict: &Verdict, went: f64) -> Curve {
+        let Verdict { calls, seen, .. } = *verdict;
+        self.undo.judge(verdict);
         // Shut for most of the cycle: what went through in all of it is the capacity. Otherwise the capacity lies between
         // that and the rate reached.
         let shut = now - run.began;
-        let used = 2.0 * cut.cycle.admitted / (run.began - self.cycle.began).max(0.001);
+        let was_closed = shut > SHUT * (now - self.cycle.began);
+        let used = 2.0 * calls.admitted / (run.began - self.cycle.began).max(0.001);
         let reached = run.reached.min(used).max(0.5 * run.reached);
-        let was_closed = shut > SHUT * span;
-        let top =
-            if was_closed || self.undo.bears() { cut.seen } else { 0.5 * (cut.seen.min(reached) + reached) };
-        let was_slow = matches!(curve.phase, Phase::SlowStart { .. });
-        let phase = if was_closed && top < 0.5 * went {
-            Phase::SlowStart { until: 0.9 * went }
-        } else {
-            Phase::Cubic
-        };
-        let mut top = top.min(run.reached);
-        if cut.cycle.admitted < 0.25 * WAY {
+        let middle = 0.5 * (seen.min(reached) + reached);
+        let mut top = if was_closed || self.undo.bears() { seen } else { middle };
+        let is_low = was_closed && top < 0.5 * went;
+        top = top.min(run.reached);
+        if calls.admitted < 0.25 * WAY {
             top = top.max(0.5 * run.reached);
         }
-        let top = top.clamp(0.02, 1e6);
-        // Back to the top in so many calls; in more where refusals are dear.
-        let is_plain = was_slow || phase != Phase::Cubic || self.undo.bears();
-        let way = if self.is_shared {
-            (SHARED_WAY.0 * top).clamp(SHARED_WAY.1, SHARED_WAY.2)
-        } else if is_plain {
-            WAY
-        } else {
-            let dear = if run.climbed < 0.5 { 0.0 } else { (DEAR * shut * top).min(2.0 * curve.way) };
-            // Refused far beyond the top although the limit has not risen: the way was too short.
-            let is_far = run.climbed > 2.0 && cut.seen <= ROSE * curve.top;
-            let far = if is_far { curve.way * (0.5 * run.climbed).min(2.0) } else { 0.0 };
-            (WAY * f64::from(cut.run.min(2))).max(dear).max(far).max(STEP * top)
-        };
-        let is_deep = self.undo.bears();
-        match self.undo.settle(cut, is_chance, top, !self.is_shared) {
-            Some(good) => self.set_curve(good, WAY, Phase::Trial, is_deep),
-            None => self.set_curve(top, way, phase, is_deep),
+        if is_low {
+            top = top.max(went / UP);
         }
+        // Back to the top in so many calls; in more if refusals are dear.
+        let calls = if self.is_shared { (SHARED_WAY.0 * top).clamp(SHARED_WAY.1, SHARED_WAY.2) } else { WAY };
+        let is_plain = is_low || self.undo.bears() || matches!(curve.phase, Phase::SlowStart { .. });
+        let dear = if run.progress < 0.5 { 0.0 } else { (DEAR * shut * top).min(2.0 * curve.way) };
+        let way = if is_plain { calls } else { (calls * f64::from(run.refusals.min(2))).max(dear) };
+        let phase = if is_low { Phase::SlowStart { until: 0.9 * went } } else { Phase::Cubic };
+        Curve::cut(top, way, phase, self.undo.bears())
     }
 }

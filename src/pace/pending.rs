@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use super::number::{ROUNDING, float};
+
 /// A call is taken for admitted after this many times the time that refusals take.
 const PATIENCE: f64 = 3.0;
 /// The longest time that a refusal took is forgotten by this factor at each refusal.
@@ -26,10 +28,16 @@ pub(super) struct Slot {
     pub(super) last: f64,
     /// The number of the first of them, counted over all calls of the scope.
     pub(super) order: u64,
-    /// How many have no verdict yet, how many of these the pace held back, and the work of all of these.
+    /// How many have no verdict yet, and how many of these the pace held back.
     pub(super) open: u32,
     pub(super) held_back: u32,
-    pub(super) work: f64,
+}
+
+impl Slot {
+    /// A single call.
+    pub(super) fn of(order: u64, at: f64, is_held_back: bool) -> Self {
+        Self { first: at, last: at, order, open: 1, held_back: u32::from(is_held_back) }
+    }
 }
 
 /// See the [module](self).
@@ -74,7 +82,7 @@ impl Pending {
     }
 
     /// A call is sent; returns its number.
-    pub(super) fn push(&mut self, now: f64, work: f64, held_back: bool) -> u64 {
+    pub(super) fn push(&mut self, now: f64, held_back: bool) -> u64 {
         self.latest = self.latest.saturating_add(1);
         let span = SPAN * self.patience();
         let is_near = !self.split && self.slots.back().is_some_and(|slot| now < slot.first + span);
@@ -86,51 +94,19 @@ impl Pending {
             slot.last = now;
             slot.open = slot.open.saturating_add(1);
             slot.held_back = slot.held_back.saturating_add(u32::from(held_back));
-            slot.work += work;
         }
         self.latest
     }
 
     /// The verdict of call `order` has come by itself; whether it was still open.
-    pub(super) fn remove(&mut self, order: u64, work: f64, held_back: bool) -> bool {
+    pub(super) fn remove(&mut self, order: u64, held_back: bool) -> bool {
         let Some(slot) = self.place(order).and_then(|place| self.slots.get_mut(place)) else { return false };
         if slot.open == 0 {
             return false;
         }
         slot.open = slot.open.saturating_sub(1);
         slot.held_back = slot.held_back.saturating_sub(u32::from(held_back)).min(slot.open);
-        slot.work = if slot.open == 0 { 0.0 } else { (slot.work - work).max(0.0) };
         true
-    }
-
-    /// Call `order` was refused: those sent after it leave its slot, since they may be witnesses of it.
-    pub(super) fn split_behind(&mut self, order: u64) {
-        let Some(place) = self.place(order) else { return };
-        let end =
-            self.slots.get(place.saturating_add(1)).map_or(self.latest.saturating_add(1), |next| next.order);
-        let is_room = self.slots.len() < SLOTS;
-        let Some(slot) = self.slots.get_mut(place) else { return };
-        // Verdicts come in the order of sending, so what is open are the latest.
-        let behind = u32::try_from(end.saturating_sub(order).saturating_sub(1)).unwrap_or(u32::MAX);
-        if behind == 0 || slot.open == 0 {
-            return;
-        }
-        let after = Slot { order: order.saturating_add(1), ..*slot };
-        if behind >= slot.open {
-            slot.order = after.order;
-        } else if is_room {
-            let share = f64::from(behind) / f64::from(slot.open);
-            let after = Slot {
-                open: behind,
-                held_back: slot.held_back.min(behind),
-                work: share * slot.work,
-                ..after
-            };
-            slot.open = slot.open.saturating_sub(behind);
-            slot.held_back = slot.held_back.saturating_sub(after.held_back);
-            slot.work -= after.work;
-            self.slots.insert(place.saturating_add(1), after);
-        }
     }
 
     /// The slot that call `order` is in, unless it has its verdict long since.
@@ -138,16 +114,18 @@ impl Pending {
         self.slots.partition_point(|slot| slot.order <= order).checked_sub(1)
     }
 
-    /// The number of calls without a verdict in the slots before that of call `order`.
+    /// About how many calls without a verdict were sent before call `order`.
     pub(super) fn open_before(&self, order: u64) -> f64 {
-        self.slots.iter().take(self.place(order).unwrap_or(0)).map(|slot| f64::from(slot.open)).sum()
+        let Some(place) = self.place(order) else { return 0.0 };
+        let earlier: f64 = self.slots.iter().take(place).map(|slot| f64::from(slot.open)).sum();
+        let own = self.slots.get(place).map_or(0, |slot| order.saturating_sub(slot.order).min(slot.open.into()));
+        earlier + float(own)
     }
 
     /// Takes out the oldest calls if they have been waited for long enough.
     pub(super) fn pop_due(&mut self, now: f64) -> Option<Slot> {
-        const ROUNDING: f64 = 1e-9;
         while let Some(slot) = self.slots.front() {
-            if slot.open > 0 && slot.last + self.patience() > now + ROUNDING {
+            if slot.open > 0 && slot.last + self.patience() > now + ROUNDING.as_secs_f64() {
                 return None;
             }
             if let Some(slot) = self.slots.pop_front().filter(|slot| slot.open > 0) {

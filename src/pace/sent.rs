@@ -68,7 +68,7 @@ impl Pace {
         let at = self.seconds(now);
         let Demand { amounts: cost, estimated, .. } = *demand;
         self.lone = None;
-        self.pacer.in_flight.take();
+        self.pacer.in_flight.take(at);
         let (mut before, mut against) = ([0.0; 4], [false; 4]);
         for (((unit, cost), before), against) in
             self.units.iter_mut().zip(&cost).zip(&mut before).zip(&mut against)
@@ -103,6 +103,7 @@ impl Pace {
         let gain = if self.mean_duration > 0.0 { 0.1 } else { 1.0 };
         self.mean_duration += gain * (took - self.mean_duration);
         self.too_many = 0;
+        self.pacer.in_flight.ended_cleanly(self.seconds(now), sent.at);
     }
 
     /// Gives back all that was taken for a call that was let go and never sent, as if it had not been.

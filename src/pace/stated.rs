@@ -13,6 +13,8 @@ use super::trust::Trust;
 const CHECK: f64 = 250.0;
 /// Resets come in whole seconds, rounded up.
 pub(super) const ROUND: f64 = 1.0;
+/// Beyond, in seconds, a first closing may be odd.
+const LONG: f64 = 60.0;
 /// A closing may end by this part of it before the reset without being wrong.
 const EARLY: f64 = 1.0 / 8.0;
 /// What is left has to rise by this part of the limit for a renewal: less is answers in another order.
@@ -41,6 +43,8 @@ pub(super) struct Statement {
     pub(super) remaining: f64,
     /// Seconds, counted from when the call was sent.
     pub(super) reset: f64,
+    /// Whether no reset was stated: then a closing is believed once, for so long.
+    pub(super) is_assumed: bool,
 }
 
 /// The window as known: as call `order` was counted in it, when `sum` had been sent.
@@ -53,6 +57,9 @@ struct Window {
     least: f64,
     from: f64,
     end: f64,
+    is_assumed: bool,
+    /// Whether something was left when it was first heard of.
+    is_watched: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +110,16 @@ impl StatedWindow {
     /// A window of which one mean call takes `one`, when `sum` has been sent with call `latest`.
     pub(super) fn new(one: f64, sum: f64, latest: u64) -> Self {
         Self {
-            window: Window { order: 0, sum: 0.0, left: NEVER, least: NEVER, from: -1.0, end: NEVER },
+            window: Window {
+                order: 0,
+                sum: 0.0,
+                left: NEVER,
+                least: NEVER,
+                from: -1.0,
+                end: NEVER,
+                is_assumed: false,
+                is_watched: false,
+            },
             closing: None,
             refill: NEVER,
             refused: (0.0, 0),
@@ -182,7 +198,8 @@ impl StatedWindow {
             || said.remaining >= counted + RENEWED * self.refill;
         if is_new {
             let (left, least) = (said.remaining, said.remaining);
-            self.window = Window { left, least, from: call.at, end, ..self.window };
+            let (is_assumed, is_watched) = (said.is_assumed, left >= self.one);
+            self.window = Window { left, least, from: call.at, end, is_assumed, is_watched, ..self.window };
         } else {
             let left = said.remaining.min(counted);
             if counted < NEVER {
@@ -218,7 +235,9 @@ impl StatedWindow {
             self.unchecked = 0.0;
             closing.next = end - 2.0 * closing.slack();
         }
-        closing.next = closing.next.min(now + self.trust.longest());
+        // A window that we have used up ourselves long before its end is odd.
+        let is_odd = self.window.is_watched && end - now > LONG;
+        closing.next = closing.next.min(now + self.trust.longest(is_odd));
         self.closing = Some(closing);
     }
 
@@ -240,7 +259,7 @@ impl StatedWindow {
             (at < end - closing.slack(), end - closing.began, closing.was_refused);
         self.used *= OTHERS;
         self.own *= OTHERS;
-        if is_early {
+        if is_early || self.window.is_assumed {
             self.trust.score(false);
         } else {
             self.verdict = Some(was_refused);
@@ -338,6 +357,11 @@ impl StatedWindow {
         let explained = closing.holds && !closing.is_over;
         if closing.pilot.is_some_and(|pilot| pilot.0 == call.order) {
             closing.pilot = None;
+            if self.window.is_assumed {
+                closing.holds = false;
+                self.trust.score(false);
+                return false;
+            }
             closing.wait *= 2.0;
             let tested = closing.began + trust.longest_after(now - closing.began);
             closing.next = if now < closing.end {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::cost::PACED;
 use super::level::Observation;
 use super::number::{LONGEST, at_least, at_most, duration, float};
-use super::pacer::{Heard, Meaning};
+use super::pacer::{Circumstances, Heard, Meaning};
 use super::stated::{ROUND, StatedWindow, Statement};
 use super::{Pace, Sent};
 use crate::reading::ServiceLimit;
@@ -16,6 +16,8 @@ const LONGEST_ONE_WAY: f64 = 0.05;
 /// A stated window is believed to last an hour at most: a success is weaker evidence than a refusal, and a wrong unit must not
 /// close a scope for days.
 const LONGEST_WINDOW: f64 = 3_600.0;
+/// Nothing left and no reset: that holds back for so many seconds, once.
+const ASSUMED_RESET: f64 = 1.0;
 /// The first wait without advice of a call that waits by itself, and the longest, in seconds; it doubles with each refusal.
 const FIRST_BACKOFF: f64 = 0.5;
 const LONGEST_BACKOFF: f64 = 8.0;
@@ -147,7 +149,15 @@ impl Pace {
         let seconds = advice.map_or(0.0, |wait| wait.min(self.rules.max_cool_down).as_secs_f64());
         let is_alone = refusal.is_alone;
         self.lone = is_alone.then_some(refusal.who.0);
-        let meaning = self.pacer.refused(&heard, seconds, !self.rules.always_for_all, is_explained, is_alone);
+        let meaning = self.pacer.refused(
+            &heard,
+            &Circumstances {
+                advice: seconds,
+                may_be_alone: !self.rules.always_for_all,
+                is_explained,
+                has_no_others: is_alone,
+            },
+        );
         let mut own = refusal.planned.max(advice.unwrap_or_default());
         match meaning {
             Meaning::ForAll => {
@@ -199,7 +209,7 @@ fn shortest_window(limits: &[ServiceLimit], unit: QuotaUnit) -> Option<&ServiceL
 type Tightest<'l> = (usize, &'l ServiceLimit, Statement);
 
 /// The window that resets at once with the least left in proportion, with the place of its unit; of equals the one that resets
-/// last. One without a reset tells of nothing that could be waited for.
+/// last. Without a reset it matters only when nothing is left.
 fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
     limits
         .iter()
@@ -207,9 +217,14 @@ fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
         .filter_map(|limit| {
             let place = PACED.iter().position(|unit| *unit == limit.unit)?;
             let remaining = float(limit.remaining?);
-            let reset = limit.reset.filter(|reset| !reset.is_zero())?.as_secs_f64().min(LONGEST_WINDOW);
-            let stated = limit.limit.map_or(remaining.max(1.0), float);
-            Some((place, limit, Statement { limit: stated, remaining, reset }))
+            let stated = limit.reset.filter(|reset| !reset.is_zero());
+            if stated.is_none() && remaining > 0.0 {
+                return None;
+            }
+            let reset = stated.map_or(ASSUMED_RESET, |reset| reset.as_secs_f64().min(LONGEST_WINDOW));
+            let most = limit.limit.map_or(remaining.max(1.0), float);
+            let said = Statement { limit: most, remaining, reset, is_assumed: stated.is_none() };
+            Some((place, limit, said))
         })
         .min_by(|(_, _, one), (_, _, other)| {
             let share = |said: &Statement| said.remaining / said.limit;

@@ -4,8 +4,9 @@
 const TRUST: f64 = 0.8;
 /// The last eight verdicts count.
 const MEMORY: f64 = 1.0 / 8.0;
-/// What has neither failed nor come true yet is believed for so many seconds.
-const AT_FIRST: f64 = 10.0;
+/// What has neither failed nor come true yet is believed for so many seconds; for so many if it is odd.
+const AT_FIRST: f64 = 60.0;
+const IF_ODD: f64 = 10.0;
 /// Calls are held back at most so many times as long as it ever came true.
 const FURTHER: f64 = 2.0;
 
@@ -34,8 +35,12 @@ impl Trust {
     }
 
     /// The longest time that calls are held back before one of them tests it.
-    pub(super) fn longest(&self) -> f64 {
-        let at_first = if self.failed > 0.0 { 0.0 } else { AT_FIRST };
+    pub(super) fn longest(&self, is_odd: bool) -> f64 {
+        let at_first = match is_odd {
+            _ if self.failed > 0.0 => 0.0,
+            true => IF_ODD,
+            false => AT_FIRST,
+        };
         (FURTHER * self.longest).max(at_first)
     }
 

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::number::duration;
+use super::number::{ROUNDING, duration};
 use super::stated::NEVER;
 use super::{Amounts, Cost, Demand, Pace};
 
-/// See [`Pace::wait_behind`].
-const ROUNDING: Duration = Duration::from_micros(5);
 
 /// How long a call has to wait, and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +97,6 @@ impl Pace {
             if pacing > limit { (pacing, WaitCause::Pacing) } else { (limit, WaitCause::Limit) };
         let learned = duration(learned);
         let closed = self.closed_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        // What pacing adds of less than this is the rounding of its arithmetic, and would cost a tick of the timer.
         let (time, cause) = if closed.saturating_add(ROUNDING) >= learned {
             (closed, WaitCause::CoolDown)
         } else {

@@ -11,10 +11,6 @@ use std::collections::VecDeque;
 const FOR_ALL: f64 = 1.0;
 /// The most witnesses that are remembered; beyond it all count half.
 const MEMORY: f64 = 32.0;
-/// The evidence for a closing fades by this factor with every long closing that had no witness.
-const FADE: f64 = 0.95;
-/// A closing of so many seconds is worth the risk of a second call at its end, to have a witness.
-const LONG: f64 = 1.0;
 /// Spans that are kept; those of one burst are one.
 const SPANS: usize = 4;
 
@@ -32,22 +28,11 @@ pub(super) struct Witnesses {
     spans: VecDeque<Span>,
     against: f64,
     in_favour: f64,
-    /// A second call is due at the end of this long closing, or until then, after the first has gone.
-    second: Second,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Second {
-    #[default]
-    Unneeded,
-    AfterFirst,
-    Until(f64),
-    Sent(u64),
 }
 
 impl Default for Witnesses {
     fn default() -> Self {
-        Self { spans: VecDeque::new(), against: 0.0, in_favour: FOR_ALL, second: Second::Unneeded }
+        Self { spans: VecDeque::new(), against: 0.0, in_favour: FOR_ALL }
     }
 }
 
@@ -61,9 +46,6 @@ impl Witnesses {
     pub(super) fn refused(&mut self, order: u64, sent: f64, heard: f64, advice: f64) {
         let to = heard.min(sent + advice);
         // The second call after a closing, refused: without burst every closing would be doubled by its second call.
-        if self.second == Second::Sent(order) {
-            self.in_favour += 1.0;
-        }
         match self.spans.back_mut() {
             Some(last) if sent <= last.to && sent >= last.from => {
                 last.to = last.to.max(to);
@@ -95,36 +77,6 @@ impl Witnesses {
             self.in_favour *= 0.5;
             self.against *= 0.5;
         }
-    }
-
-    /// The scope was closed for `seconds`.
-    pub(super) fn closed(&mut self, seconds: f64) {
-        self.second = Second::Unneeded;
-        if seconds >= LONG {
-            self.in_favour = (FADE * self.in_favour).max(FOR_ALL);
-            if self.in_favour < FOR_ALL + 0.5 {
-                self.second = Second::AfterFirst;
-            }
-        }
-    }
-
-    /// No second call goes along with the next one.
-    pub(super) const fn ask_singly(&mut self) {
-        self.second = Second::Unneeded;
-    }
-
-    /// A call goes at a moment at which the scope is open.
-    pub(super) fn sent(&mut self, now: f64, order: u64, patience: f64) {
-        self.second = match self.second {
-            Second::AfterFirst => Second::Until(now + patience),
-            Second::Until(_) => Second::Sent(order),
-            Second::Unneeded | Second::Sent(_) => self.second,
-        };
-    }
-
-    /// Whether a second call may go along with the first after a closing.
-    pub(super) fn wants_another(&self, now: f64) -> bool {
-        matches!(self.second, Second::Until(until) if now <= until)
     }
 
     #[cfg(test)]
