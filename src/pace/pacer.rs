@@ -440,7 +440,7 @@ impl Pacer {
     fn end_run(&mut self, now: f64) {
         let run = self.run;
         self.run = Run { counted: run.counted, ..Run::default() };
-        if self.undo.forgives() {
+        if self.undo.forgives(now) {
             return;
         }
         let Some(curve) = self.curve.clone() else { return };
@@ -461,6 +461,8 @@ impl Pacer {
                     calls,
                     seen,
                     had_climbed,
+                    now,
+                    began: self.cycle.began,
                 };
                 let curve = self.cut(now, &run, &curve, &verdict, went).slower_than(feedback);
                 self.undo.settle(&verdict, curve.top, !self.is_shared).map_or(curve, Curve::trial)

@@ -21,6 +21,9 @@ const CREDIT: f64 = 8.0;
 const SIGMA: f64 = 1.0;
 const SURE: f64 = 0.33;
 const CONTROL: f64 = 128.0;
+/// A trial of so many calls in which more than this share is refused has to let more through than went while slow.
+const LONG: f64 = 4.0 * WAY;
+const DEAR: f64 = 0.25;
 /// So many calls before the first refusal may have been saved up by the server: theirs is no rate that went well.
 const BURST: f64 = 32.0;
 /// The share of refusals while slow is believed up to this.
@@ -47,6 +50,27 @@ impl Tally {
     }
 }
 
+/// A rate that went well is tried again.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    /// The rate to go back to, and what went through while slow, in calls a second.
+    back: f64,
+    slow: f64,
+    began: f64,
+    /// Calls admitted in all, and the recent calls.
+    admitted: f64,
+    calls: Tally,
+}
+
+impl Trial {
+    /// Many are refused for nothing: no more goes through than while slow.
+    fn is_vain(&self, now: f64) -> bool {
+        self.admitted >= LONG
+            && self.calls.refused > DEAR * self.calls.admitted
+            && self.admitted < self.slow * (now - self.began)
+    }
+}
+
 /// What a cut of the rate is decided by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Verdict {
@@ -59,6 +83,9 @@ pub(super) struct Verdict {
     pub(super) seen: f64,
     /// Whether the curve had climbed for long enough to tell what goes well.
     pub(super) had_climbed: bool,
+    pub(super) now: f64,
+    /// When the cycle began.
+    pub(super) began: f64,
 }
 
 /// See the [module](self).
@@ -70,9 +97,9 @@ pub(super) struct Undo {
     early: u32,
     vain: u32,
     series: Tally,
+    series_began: f64,
     has_cut: bool,
-    /// In a trial: the rate to go back to, and the recent calls.
-    trial: Option<(f64, Tally)>,
+    trial: Option<Trial>,
     has_tried: bool,
     /// Calls while clearly slower than the top.
     control: Tally,
@@ -102,9 +129,10 @@ impl Undo {
     }
 
     pub(super) fn admitted(&mut self, in_control: bool) {
-        if let Some((_, calls)) = &mut self.trial {
-            calls.admitted += 1.0;
-            calls.keep_recent(8.0 * WAY);
+        if let Some(trial) = &mut self.trial {
+            trial.admitted += 1.0;
+            trial.calls.admitted += 1.0;
+            trial.calls.keep_recent(8.0 * WAY);
         } else if in_control {
             self.control.admitted += 1.0;
             self.control.keep_recent(CONTROL);
@@ -114,8 +142,8 @@ impl Undo {
 
     pub(super) fn refused(&mut self, in_control: bool) {
         self.credit -= 1.0;
-        if let Some((_, calls)) = &mut self.trial {
-            calls.refused += 1.0;
+        if let Some(trial) = &mut self.trial {
+            trial.calls.refused += 1.0;
         } else if in_control {
             self.control.refused += 1.0;
         }
@@ -127,12 +155,17 @@ impl Undo {
     }
 
     /// A run of refusals has ended; whether it is borne.
-    pub(super) fn forgives(&mut self) -> bool {
+    pub(super) fn forgives(&mut self, now: f64) -> bool {
+        if self.trial.is_some_and(|trial| trial.is_vain(now)) {
+            return false;
+        }
         if self.is_in_credit() {
             return true;
         }
         // A trial that goes well but for bad luck goes on.
-        let goes_on = self.trial.is_some_and(|(_, calls)| calls.refused <= self.borne * calls.admitted + 2.0);
+        let goes_on = self
+            .trial
+            .is_some_and(|trial| trial.calls.refused <= self.borne * trial.calls.admitted + 2.0);
         if goes_on {
             self.credit = CREDIT;
         }
@@ -141,7 +174,7 @@ impl Undo {
 
     /// Ends a trial that did not pay; returns the rate to go back to.
     pub(super) fn give_up(&mut self, cycle: Tally, seen: f64) -> Option<f64> {
-        let (back, _) = self.trial.take()?;
+        let Trial { back, .. } = self.trial.take()?;
         // What was admitted in it is the capacity, if it was more than a handful.
         let is_handful = cycle.admitted < 0.25 * WAY;
         self.good = if is_handful { back } else { seen.clamp(back, self.good.max(back)) };
@@ -165,7 +198,7 @@ impl Undo {
         }
         if cut.is_chance && cut.reached < EARLY * self.good {
             if self.early == 0 {
-                self.series = Tally::default();
+                (self.series, self.series_began) = (Tally::default(), cut.began);
             }
             self.early = self.early.saturating_add(1);
             self.series.add(false, cut.calls.admitted);
@@ -187,9 +220,11 @@ impl Undo {
         self.has_cut = true;
         let tries = may_try && self.early >= self.needed();
         if tries {
-            self.trial = Some((top, Tally::default()));
+            let slow = self.series.admitted / (cut.now - self.series_began).max(0.001);
+            let (began, admitted, calls) = (cut.now, 0.0, Tally::default());
+            self.trial = Some(Trial { back: top, slow, began, admitted, calls });
             self.control = Tally { admitted: self.series.admitted.max(1.0), ..self.series };
-            self.borne = borne(self.control.refused / (self.control.admitted + 8.0));
+            self.borne = borne(self.control.refused / self.control.admitted);
             (self.has_tried, self.early) = (true, 0);
         }
         self.credit = if self.borne > 0.0 { CREDIT } else { 0.0 };
