@@ -13,8 +13,10 @@ const LONGEST_WAY: f64 = 20.0;
 /// No way back is shorter than so many times what a refusal takes to be heard: a loop cannot be faster than its feedback.
 const FEEDBACK: f64 = 8.0;
 /// The slowest and the fastest rate, in calls a second: a call a minute even so, and what no client reaches.
-const SLOWEST: f64 = 0.02;
+const SLOWEST: f64 = 0.05;
 const FASTEST: f64 = 1e6;
+/// The rate after a first burst that was refused to the last call.
+const FIRST: f64 = 5.0;
 /// Doublings beyond which a rate is infinite for all purposes.
 const MOST_DOUBLINGS: f64 = 40.0;
 
@@ -41,8 +43,14 @@ pub(super) struct Curve {
 }
 
 impl Curve {
+    /// In one way to `top`.
     pub(super) fn new(top: f64) -> Self {
-        Self { phase: Phase::Cubic, top: bounded(top), is_deep: false, way: WAY, climbed: 0.0 }
+        Self::cut(top, WAY, Phase::Cubic, false)
+    }
+
+    /// Where nothing is known of the rate.
+    pub(super) fn slow_start() -> Self {
+        Self { phase: Phase::SlowStart { until: FASTEST }, ..Self::new(FIRST) }
     }
 
     /// The rate in force, in calls of mean cost a second.

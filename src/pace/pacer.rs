@@ -16,12 +16,16 @@ use super::witnesses::Witnesses;
 const CHANCE: u32 = 3;
 /// The longest wait between two probes of a closed scope, in seconds.
 const LONGEST_PROBE: f64 = 4.0;
+/// The wait after a first refusal if nothing was ever admitted, in seconds.
+const FIRST_WAIT: f64 = 0.5;
 /// Refusals close the scope for at most about one part in so many of the time.
 const DEAR: f64 = 16.0;
 /// A closed scope was shut for more than this part of the cycle.
 const SHUT: f64 = 0.75;
 /// After a long closing the rate begins at one part in so many of what it was before.
 const UP: f64 = 8.0;
+/// So many calls before the first refusal, in less than half of the time below, may be a burst.
+const BURST: f64 = 32.0;
 /// What was sent longer ago than this, in seconds, tells little of the rate that was refused first.
 const LATELY: f64 = 10.0;
 /// A scope opens when nobody has called for so many seconds; for twice as long after a burst was refused, up to the most.
@@ -51,6 +55,8 @@ struct Run {
     /// The rate at its beginning, and the share of the way to the top.
     reached: f64,
     progress: f64,
+    /// The very first call was refused: what was sent with it tells the rate.
+    is_blind: bool,
 }
 
 /// See the [module](self).
@@ -412,14 +418,19 @@ impl Pacer {
         /// The first rate is measured over so many seconds at least.
         const SHORTEST: f64 = 0.01;
         let is_new = self.curve.is_none();
+        let mut first = 0.0;
         if is_new {
             let seen = self.cycle.calls.admitted + ahead;
-            let curve = Curve::new((seen + 1.0) / (now - self.cycle.began).max(SHORTEST));
-            self.undo.begin(curve.top, seen);
+            let span = (now - self.cycle.began).max(SHORTEST);
+            let curve = Curve::new((seen + 1.0) / span);
+            // A burst may have been saved up by the server: it is no rate that went well.
+            if seen < BURST || span > 0.5 * LATELY {
+                self.undo.begin(curve.top);
+            }
             self.curve = Some(curve);
             if seen <= 0.0 {
-                // Nothing has ever been admitted: the scope is closed.
-                self.run.refusals = 1;
+                // Nothing has ever been admitted: the scope is closed, and its rate unknown.
+                (self.run.refusals, self.run.is_blind, first) = (1, true, FIRST_WAIT);
             }
         }
         if self.run.refusals == 0 || is_new {
@@ -433,13 +444,16 @@ impl Pacer {
         if self.run.refusals > 1 {
             self.run.wait = (2.0 * self.run.wait).max(gap).min(LONGEST_PROBE);
         }
-        self.next = now + gap.max(self.run.wait);
+        self.next = now + gap.max(self.run.wait).max(first);
     }
 
     /// The first admitted call after refusals: what the rate is from here.
     fn end_run(&mut self, now: f64) {
-        let run = self.run;
+        let mut run = self.run;
         self.run = Run { counted: run.counted, ..Run::default() };
+        if run.is_blind {
+            run.reached = run.reached.max(self.cycle.calls.admitted / (run.began - self.cycle.began).max(0.001));
+        }
         if self.undo.forgives(now) {
             return;
         }
@@ -450,12 +464,20 @@ impl Pacer {
         let (more, longer) = if had_climbed { (0.0, 0.0) } else { self.cycle.last };
         let seen = (calls.admitted + more) / (span + longer).max(0.001);
         let (before, took) = self.cycle.last;
-        let went = if took > 0.0 { before / took } else { run.reached };
+        // A first burst tells no rate unless most of it went through.
+        let went_through = !self.undo.is_first() || calls.admitted > calls.refused;
+        let went = match took > 0.0 {
+            true => before / took,
+            false if went_through => run.reached,
+            false => 0.0,
+        };
         let feedback = self.pending.refusal_takes();
         self.curve = Some(match self.undo.give_up(calls, seen) {
             Some(back) => Curve::new(back),
+            None if run.is_blind && calls.admitted <= calls.refused => Curve::slow_start(),
             None => {
                 let verdict = Verdict {
+                    went_through,
                     is_chance: run.refusals <= CHANCE,
                     reached: run.reached,
                     calls,
@@ -483,12 +505,15 @@ impl Pacer {
         let was_closed = shut > SHUT * (now - self.cycle.began);
         let used = 2.0 * calls.admitted / (run.began - self.cycle.began).max(0.001);
         let reached = run.reached.min(used).max(0.5 * run.reached);
-        let middle = 0.5 * (seen.min(reached) + reached);
+        let low = seen.min(reached);
+        // Before anything is known of the rate a burst may have reached far too much.
+        let (middle, least) =
+            if self.undo.knows_rate() { (0.5 * (low + reached), 0.5) } else { ((low * reached).sqrt(), 0.3) };
         let mut top = if was_closed || self.undo.bears() { seen } else { middle };
         let is_low = was_closed && top < 0.5 * went;
         top = top.min(run.reached);
         if calls.admitted < 0.25 * WAY {
-            top = top.max(0.5 * run.reached);
+            top = top.max(least * run.reached);
         }
         if is_low {
             top = top.max(went / UP);

@@ -193,7 +193,8 @@ impl StatedWindow {
             self.refill = said.limit;
         }
         let counted = self.window.left - since;
-        let is_new = call.at >= self.window.end
+        let is_new = self.window.end == NEVER && counted == NEVER
+            || call.at >= self.window.end
             || end > self.window.end + ROUND
             || said.remaining >= counted + RENEWED * self.refill;
         if is_new {

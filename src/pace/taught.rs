@@ -209,7 +209,7 @@ fn shortest_window(limits: &[ServiceLimit], unit: QuotaUnit) -> Option<&ServiceL
 type Tightest<'l> = (usize, &'l ServiceLimit, Statement);
 
 /// The window that resets at once with the least left in proportion, with the place of its unit; of equals the one that resets
-/// last. Without a reset it matters only when nothing is left.
+/// last.
 fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
     limits
         .iter()
@@ -218,9 +218,6 @@ fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
             let place = PACED.iter().position(|unit| *unit == limit.unit)?;
             let remaining = float(limit.remaining?);
             let stated = limit.reset.filter(|reset| !reset.is_zero());
-            if stated.is_none() && remaining > 0.0 {
-                return None;
-            }
             let reset = stated.map_or(ASSUMED_RESET, |reset| reset.as_secs_f64().min(LONGEST_WINDOW));
             let most = limit.limit.map_or(remaining.max(1.0), float);
             let said = Statement { limit: most, remaining, reset, is_assumed: stated.is_none() };

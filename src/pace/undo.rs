@@ -24,8 +24,6 @@ const CONTROL: f64 = 128.0;
 /// A trial of so many calls in which more than this share is refused has to let more through than went while slow.
 const LONG: f64 = 4.0 * WAY;
 const DEAR: f64 = 0.25;
-/// So many calls before the first refusal may have been saved up by the server: theirs is no rate that went well.
-const BURST: f64 = 32.0;
 /// The share of refusals while slow is believed up to this.
 const MOST_SHARE: f64 = 0.4;
 
@@ -74,6 +72,8 @@ impl Trial {
 /// What a cut of the rate is decided by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Verdict {
+    /// Whether most went through, if it is the first cut.
+    pub(super) went_through: bool,
     /// Whether so few refusals in a row may be chance.
     pub(super) is_chance: bool,
     /// The rate at the first of them.
@@ -113,6 +113,16 @@ impl Undo {
         self.trial.is_some()
     }
 
+    /// Whether nothing has been cut yet.
+    pub(super) const fn is_first(&self) -> bool {
+        !self.has_cut
+    }
+
+    /// Whether a rate is known that went well.
+    pub(super) fn knows_rate(&self) -> bool {
+        self.good > 0.0
+    }
+
     /// Whether refusals by chance are borne.
     pub(super) fn bears(&self) -> bool {
         self.borne > 0.0
@@ -123,9 +133,9 @@ impl Undo {
         self.trial.is_none() || self.credit >= 0.75 * CREDIT
     }
 
-    /// The first rate of all, at which so many calls went before the first refusal.
-    pub(super) fn begin(&mut self, rate: f64, calls: f64) {
-        self.good = if calls < BURST { rate } else { 0.0 };
+    /// The first rate of all, which went well.
+    pub(super) const fn begin(&mut self, rate: f64) {
+        self.good = rate;
     }
 
     pub(super) fn admitted(&mut self, in_control: bool) {
@@ -191,6 +201,9 @@ impl Undo {
 
     /// Whether a cut is one too many, judged before the new top is set.
     pub(super) fn judge(&mut self, cut: &Verdict) {
+        if !cut.went_through {
+            self.good = 0.0;
+        }
         if self.has_tried {
             let Tally { admitted, refused } = self.control;
             let surely = (refused - SIGMA * refused.sqrt()).max(0.0) / (admitted + 0.5 * WAY);
