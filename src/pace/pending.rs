@@ -13,6 +13,8 @@ use super::number::{ROUNDING, float};
 const PATIENCE: f64 = 3.0;
 /// The longest time that a refusal took is forgotten by this factor at each refusal.
 const FADE: f64 = 0.95;
+/// A refusal that takes longer, in seconds, tells nothing of the others.
+const LONGEST: f64 = 2.0;
 /// What a refusal is taken to need before there was one, in seconds.
 const FIRST_GUESS: f64 = 0.01;
 /// A slot spans this part of the patience.
@@ -73,7 +75,7 @@ impl Pending {
     }
 
     pub(super) fn refused_after(&mut self, seconds: f64) {
-        self.refusal_takes = (FADE * self.refusal_takes).max(seconds);
+        self.refusal_takes = (FADE * self.refusal_takes).max(seconds.min(LONGEST));
     }
 
     /// Keeps calls sent from here on apart from those before.

@@ -295,8 +295,9 @@ impl StatedWindow {
             let sum_before = self.sum - self.one;
             self.renew(order, at, sum_before);
         }
-        // Nothing in flight, and something was left by all that was stated: one call tests it.
-        if in_flight == 0 && self.is_out() && self.has_more(self.each() * self.one) {
+        // Nothing in flight, and the latest response said that something was left: one call tests it.
+        let is_latest = in_flight == 0 && self.window.order >= self.latest;
+        if is_latest && self.is_out() && self.has_more(self.each() * self.one) {
             self.window.left = self.each() * self.one;
             self.refused.0 = 0.0;
             self.count_from(self.latest, self.sum);
