@@ -45,6 +45,8 @@ pub(super) struct Statement {
     pub(super) reset: f64,
     /// Whether no reset was stated: then a closing is believed once, for so long.
     pub(super) is_assumed: bool,
+    /// Whether the call was admitted.
+    pub(super) was_admitted: bool,
 }
 
 /// The window as known: as call `order` was counted in it, when `sum` had been sent.
@@ -92,6 +94,8 @@ pub(super) struct StatedWindow {
     /// The cost of calls refused after the counted one, and the latest of them.
     refused: (f64, u64),
     trust: Trust,
+    /// When the latest call was sent that took the last of a window.
+    last_taken: f64,
     /// Calls since the last test.
     unchecked: f64,
     /// Whether a call was refused in the closing that has just ended: the next statement tells if it was renewed.
@@ -124,6 +128,7 @@ impl StatedWindow {
             refill: NEVER,
             refused: (0.0, 0),
             trust: Trust::default(),
+            last_taken: f64::NEG_INFINITY,
             unchecked: 0.0,
             verdict: None,
             used: one,
@@ -170,9 +175,25 @@ impl StatedWindow {
         }
     }
 
+    /// Two calls cannot both have taken the last of one window.
+    fn contradict(&mut self, call: &Counted, said: &Statement, end: f64) {
+        if !said.was_admitted || said.remaining > 0.0 {
+            return;
+        }
+        let is_same = call.at < self.window.end && end <= self.window.end + ROUND;
+        if is_same && self.last_taken >= self.window.from {
+            self.trust.score(false);
+            if let Some(closing) = &mut self.closing {
+                closing.holds &= self.trust.holds();
+            }
+        }
+        self.last_taken = call.at;
+    }
+
     /// Takes in what the response to `call` states.
     pub(super) fn state(&mut self, call: &Counted, said: &Statement) {
         let end = call.at + said.reset;
+        self.contradict(call, said, end);
         if call.order < self.window.order {
             if call.at >= self.window.from {
                 self.window.end = self.window.end.min(end);
@@ -236,8 +257,9 @@ impl StatedWindow {
             self.unchecked = 0.0;
             closing.next = end - 2.0 * closing.slack();
         }
-        // A window that we have used up ourselves long before its end is odd.
+        // A window that we have used up ourselves long before its end is odd; by our own count alone it closes nothing.
         let is_odd = self.window.is_watched && end - now > LONG;
+        closing.holds &= !is_odd || self.trust.is_proven() || !self.has_more(self.one);
         closing.next = closing.next.min(now + self.trust.longest(is_odd));
         self.closing = Some(closing);
     }

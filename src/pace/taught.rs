@@ -70,7 +70,7 @@ impl Pace {
             let is_alone = sent.passed.in_flight <= 1;
             window.admitted(&sent.counted(*unit), is_alone, !limits.is_empty(), patience);
         }
-        self.state(sent, limits, tightest(limits), at);
+        self.state(sent, limits, tightest(limits, true), at);
         self.pacer.admitted(&heard);
     }
 
@@ -131,7 +131,7 @@ impl Pace {
         if let Some((unit, window)) = &mut self.stated {
             window.uncount(&sent.counted(*unit));
         }
-        let window = tightest(limits);
+        let window = tightest(limits, false);
         // A wait that ends clearly before the reset says that something else holds.
         let is_overruled = advice
             .zip(window.as_ref())
@@ -210,7 +210,7 @@ type Tightest<'l> = (usize, &'l ServiceLimit, Statement);
 
 /// The window that resets at once with the least left in proportion, with the place of its unit; of equals the one that resets
 /// last.
-fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
+fn tightest(limits: &[ServiceLimit], was_admitted: bool) -> Option<Tightest<'_>> {
     limits
         .iter()
         .filter(|limit| limit.resets_at_once && limit.limit != Some(0))
@@ -220,7 +220,8 @@ fn tightest(limits: &[ServiceLimit]) -> Option<Tightest<'_>> {
             let stated = limit.reset.filter(|reset| !reset.is_zero());
             let reset = stated.map_or(ASSUMED_RESET, |reset| reset.as_secs_f64().min(LONGEST_WINDOW));
             let most = limit.limit.map_or(remaining.max(1.0), float);
-            let said = Statement { limit: most, remaining, reset, is_assumed: stated.is_none() };
+            let is_assumed = stated.is_none();
+            let said = Statement { limit: most, remaining, reset, is_assumed, was_admitted };
             Some((place, limit, said))
         })
         .min_by(|(_, _, one), (_, _, other)| {

@@ -23,6 +23,11 @@ impl Trust {
         self.came_true >= TRUST * (self.came_true + self.failed)
     }
 
+    /// Whether anything came true.
+    pub(super) fn is_proven(&self) -> bool {
+        self.came_true > 0.0
+    }
+
     pub(super) fn score(&mut self, came_true: bool) {
         self.came_true *= 1.0 - MEMORY;
         self.failed *= 1.0 - MEMORY;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use reqwest_admission::gate::{Gate, GateBuilder};
+use reqwest_admission::gate::Gate;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
 use reqwest_admission::{Admission, AdmissionPolicy, CallReport, LatencyBudget};
@@ -106,8 +106,7 @@ impl Strategy {
         }
         play(scenario, |world, process| {
             let origin = Origin(Arc::clone(world));
-            let is_told_of_fleet = scenario.processes > 1 || scenario.tenant > 0.0;
-            let setting = Setting { is_told_of_fleet, ..Setting::new(scenario.seed, process, world.start) };
+            let setting = Setting::new(scenario.seed, process, world.start);
             Process { client: self.client(&setting, origin) }
         })
     }
@@ -157,8 +156,7 @@ fn admission(setting: &Setting, has_gate: bool) -> Admission {
 #[expect(clippy::expect_used, reason = "valid settings")]
 fn gate(setting: &Setting, seed: u64) -> Gate {
     let gate = Gate::builder().seed(seed);
-    let gate = gate.shared_limit(setting.is_told_of_fleet);
-    gate.build().expect("a gate")
+    gate.shared_limit(setting.is_told_of_fleet).build().expect("a gate")
 }
 
 #[derive(Debug)]
