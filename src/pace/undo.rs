@@ -16,10 +16,9 @@ const EARLY: f64 = 0.8;
 const WORSE: f64 = 2.0;
 /// Refusals beyond what is borne until a cut (the threshold of a CUSUM test).
 const CREDIT: f64 = 8.0;
-/// After a trial refusals go on being borne if, while slow, they are by so many standard deviations more than this part of
-/// one a way, counted over so many calls at most: it has to tell 1 in 20 from 1 in 32, and has to forget.
+/// After a trial refusals go on being borne if, while slow, they are by so many standard deviations more than one a way, counted
+/// over so many calls at most: it has to tell 1 in 20 from 1 in 32, and has to forget.
 const SIGMA: f64 = 1.0;
-const SURE: f64 = 0.33;
 const CONTROL: f64 = 128.0;
 /// A trial of so many calls in which more than this share is refused has to let more through than went while slow.
 const LONG: f64 = 4.0 * WAY;
@@ -207,7 +206,7 @@ impl Undo {
         if self.has_tried {
             let Tally { admitted, refused } = self.control;
             let surely = (refused - SIGMA * refused.sqrt()).max(0.0) / (admitted + 0.5 * WAY);
-            self.borne = if surely * WAY > SURE { borne(refused / admitted.max(1.0)) } else { 0.0 };
+            self.borne = if surely * WAY > 1.0 { borne(refused / admitted.max(1.0)) } else { 0.0 };
         }
         if cut.is_chance && cut.reached < EARLY * self.good {
             if self.early == 0 {
