@@ -517,7 +517,7 @@ mod tests {
         let later = explained("HTTP/1.1 429 x\r\n\r\n", &["--attempt", "4"]);
         assert!(line(&later, "backoff").starts_with("100 to 4000 ms before attempt 5, "), "{later}");
         assert!(line(&text, "replay").starts_with("any method"), "{text}");
-        assert!(line(&text, "gate").starts_with("closes the scope: the next call is sent after "), "{text}");
+        assert!(line(&text, "gate").starts_with("limits the scope: the next call is sent after "), "{text}");
     }
 
     #[test]

@@ -32,9 +32,15 @@
 //! wait, when its deadline cannot be met; a refused call has consumed nothing (as in Go's `x/time/rate`).
 //!
 //! What is known of a scope comes from configured [`Limits`], from the limits that responses state, and from refusals.
-//! After a refusal the scope is closed for as long as the server advises and then re-opens *paced*: calls go one after
-//! another at the rate that the refusals imply. See [`Pace`](crate::pace::Pace). Where a response tells of a fixed window
-//! ("3 left, reset in 30 s"), no more than that is sent until it resets.
+//! After a refusal the scope is closed for as long as the server advises, if that is meant for all, and then re-opens *paced*:
+//! calls go one after another, at a rate that falls with refusals and rises without. See [`pace`](crate::pace). Where a
+//! response tells of a fixed window ("3 left, reset in 30 s"), no more than that is sent until it resets, as far as such
+//! statements come true.
+//!
+//! Several processes that share one limit without a [`Store`] look like chance to one another: tell the gate with
+//! [`shared_limit`](GateBuilder::shared_limit). It then holds buckets and windows for up to a dozen processes with nearly equal
+//! shares. 64 processes of one caller each learn too little by themselves, and a limit without any burst cannot be shared this
+//! way: those need a store.
 //!
 //! # How a client calls it
 //!
@@ -95,7 +101,7 @@ pub use store::{MemoryStore, STORE_TIMEOUT, Store, StoreAnswer, StoreRequest, St
 pub use ticket::Ticket;
 
 use crate::clock::Draws;
-use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Wait, WaitCause};
+use crate::pace::{Cost, InvalidLimits, LONGEST, Limits, Rules, Wait, WaitCause};
 use cell::{Answer, Cell, Request};
 use fleet::Fleet;
 use memory::Memory;
@@ -120,6 +126,7 @@ struct Shared {
 #[derive(Debug)]
 struct Settings {
     limits: Limits,
+    rules: Rules,
     draws: Draws,
 }
 
@@ -161,7 +168,7 @@ impl Gate {
         self.0.memory.get_or_insert(scope, now, || {
             let mut settings = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner);
             let draws = Draws::seeded(settings.draws.next());
-            State::new(settings.limits, draws, self.0.bounds, self.has_store(), now)
+            State::new(settings.limits, settings.rules, draws, self.0.bounds, self.has_store(), now)
         })
     }
 
@@ -177,8 +184,21 @@ impl Gate {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Reserve {
+        self.reserve_kind(scope, cost, priority, 0, deadline, now)
+    }
+
+    /// The same for a call of a kind: those of one route and model may be refused together, while others are not.
+    pub(crate) fn reserve_kind(
+        &self,
+        scope: &ScopeKey,
+        cost: Cost,
+        priority: Priority,
+        kind: u64,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Reserve {
         match self.cell(scope, now) {
-            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None }, now),
+            Some(cell) => enter(cell, &Request { cost, class: priority, deadline, place: None, kind }, now),
             None => Reserve::Refused(Refusal::new(&Wait::nothing_known(), RefusalReason::TooManyScopes)),
         }
     }
@@ -195,8 +215,12 @@ impl Gate {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Reserve {
-        let Place { cell, number, since } = place;
-        enter(cell, &Request { cost, class: priority, deadline, place: Some((number, since)) }, now)
+        let Place { cell, number, since, kind, not_before } = place;
+        let request = Request { cost, class: priority, deadline, place: Some((number, since)), kind };
+        match not_before {
+            Some(until) if until > now => put_off(cell, request, until, now),
+            _ => enter(cell, &request, now),
+        }
     }
 
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
@@ -207,6 +231,19 @@ impl Gate {
     pub fn close(&self, scope: &ScopeKey, wait: Duration, now: Instant) {
         if let Some(cell) = self.cell(scope, now) {
             cell.visit(|state, wakers| state.close(wait.min(LONGEST), now, wakers));
+        }
+    }
+
+    /// Ends the cool-down of a scope, and what else its refusals have set: for somebody who knows that the server is back.
+    /// Calls are let go at the rate learned before; limits that are configured or stated are kept.
+    ///
+    /// Without effect where the scope is not known.
+    pub fn reopen(&self, scope: &ScopeKey, now: Instant) {
+        if let Some(cell) = self.0.memory.get(scope) {
+            cell.visit(|state, wakers| {
+                state.pace.reopen(now);
+                state.pump(now, wakers);
+            });
         }
     }
 
@@ -241,15 +278,35 @@ impl Gate {
 /// Hands a request to its scope.
 #[inline]
 fn enter(cell: Arc<Cell>, request: &Request, now: Instant) -> Reserve {
-    let since = request.place.map_or(now, |(_, since)| since);
+    let since = request.since(now);
     match cell.reserve(request, now) {
         Answer::Granted(number, call) => {
-            Reserve::Granted(Permit::new(cell, call, number, since, request.class))
+            Reserve::Granted(Permit::new(cell, call, number, since, request.class, request.kind))
         }
         Answer::Queued(number, wait) => {
-            Reserve::Queued(Ticket::new(cell, number, since, request.class, wait))
+            Reserve::Queued(Ticket::new(cell, number, since, request.class, request.kind, wait))
         }
         Answer::Refused(refusal) => Reserve::Refused(refusal),
+    }
+}
+
+/// Lets a refused call wait by itself before it comes back to its scope, if that is closed for a shorter time; refused at
+/// once if it takes too long.
+fn put_off(cell: Arc<Cell>, request: Request, until: Instant, now: Instant) -> Reserve {
+    let mut state = cell.lock();
+    if state.pace.is_closed(until) || state.pace.closed_until() == Some(until) {
+        drop(state);
+        return enter(cell, &request, now);
+    }
+    let foreseen = state.foresee(&request, until, now);
+    drop(state);
+    match (foreseen, request.place) {
+        (Ok(wait), Some((number, since))) => {
+            let ticket = Ticket::new(cell, number, since, request.class, request.kind, wait);
+            Reserve::Queued(ticket.asleep(request, until))
+        }
+        (Ok(_), None) => enter(cell, &request, now),
+        (Err(refusal), _) => Reserve::Refused(refusal),
     }
 }
 

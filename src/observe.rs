@@ -8,6 +8,7 @@
 //! | `admission wait` | event, one per wait that ended | `attempt`, `planned_wait_ms`, `waited_ms` |
 //! | `call routed` | event, one per leg on another deployment | `from`, `to`, `reason` |
 //! | `native spill-over` | event, one per call that the service spilled over by itself | |
+//! | `pace given up` | event, where pacing let through less than half of what the cool-down alone allows; and `pace taken up` | |
 //! | `reqwest_admission_decisions_total` | counter, feature `metrics` | `decision`, `reason` |
 //! | `reqwest_admission_responses_total` | counter, feature `metrics` | `status` |
 //! | `reqwest_admission_wait_seconds` | histogram, feature `metrics` | |
@@ -129,6 +130,15 @@ impl<'a> DecisionEvent<'a> {
             request_id: report.request_id.as_deref(),
             ..Self::default()
         }
+    }
+}
+
+/// Emits that a scope's pace was given up, or taken up again.
+pub(crate) fn pace(given_up: bool) {
+    if given_up {
+        tracing::event!(target: TARGET, Level::WARN, "pace given up");
+    } else {
+        tracing::event!(target: TARGET, Level::INFO, "pace taken up");
     }
 }
 

@@ -1,80 +1,157 @@
-//! The arithmetic of one scope: levels, anchored pacing, slots, cool-down, and the wait that follows from them.
+//! The arithmetic of one scope: when the next call may go, and what responses teach.
 //!
-//! Pure: the moment and the random draw are arguments, nothing here waits, locks or reads a clock. The queue that
-//! stands before it is [`crate::gate`]. Sources: token bucket with debt as in Go's `x/time/rate`; additive increase and
-//! multiplicative decrease as in Netflix's concurrency-limits; anchored pacing is this crate's own and is described
-//! at [`Pace::refused`].
+//! A plain value: an event and the moment it happened make the next state. Nothing here waits, locks, reads a clock or draws
+//! at random. The queue that stands before it is [`crate::gate`].
+//!
+//! # The mechanism
+//!
+//! Until the first refusal calls go as they come. From then on they go one after another, at a rate that follows **CUBIC**
+//! ([RFC 9438](https://www.rfc-editor.org/rfc/rfc9438)), with calls instead of seconds on its axis:
+//!
+//! ```text
+//! rate                                                    refused: cut ─┐
+//!                                                                   ╱   ↓
+//!                                                                 ╱     ╷
+//!  top ├┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄___─────────────────___┄┄┄┄┄┄┄┄┄╱┄┄┄┄┄┄┄┼┄┄┄
+//!      │                  __──‾‾                       ‾‾──__ ╱         │
+//!      │              _─‾                                               │  _─‾
+//!  .9  ├┄┄┄┄┄┄┄┄┄┄┄_‾                                                   └‾
+//!      └───────────┴──────────────────┴──────────────────┴──────────────────→
+//!                  0                one way            two ways      calls held back
+//!                       back to the top     flat around it   then doubling
+//! ```
+//!
+//! The calls between two refusals are the price of staying at a limit, 2 to 3 of a hundred calls; what it buys is that no kind
+//! of limiter has to be known. Eight rules make it hold at most of them.
+//!
+//! 1. **Admitted by patience** (`pending`). A refusal comes within milliseconds, an answer after the service time. What is not
+//!    refused within three times what refusals take was admitted, and verdicts are given in the order of sending.
+//! 2. **Closed runs** (`pacer`). From the second refusal in a row on the scope is closed: single probes, waits that double. The
+//!    rate is decided by the first call admitted afterwards, and nowhere else.
+//! 3. **Where it falls to** (`pacer`). What went through in a cycle, closed time included, is the capacity where unused
+//!    capacity is saved; elsewhere it is less. So the new top is the middle between that and the rate reached, and the
+//!    throughput alone where the scope was shut for most of the cycle. A refusal is judged by what its call was *sent* at.
+//! 4. **The loop is no faster than its feedback** (`curve`, `pacer`). The way back grows with the time that refusals take, with
+//!    the time that they close the scope, and where the curve was refused far beyond a top that had not moved.
+//! 5. **Pacing has to pay** (`undo`). Refusals that come early, several times in a row, are no limit: the cut is undone as TCP
+//!    undoes a spurious one (Eifel, RFC 3522; F-RTO, RFC 5682), and the share that comes at any rate is borne.
+//! 6. **In flight** (`in_flight`). Where the number in flight splits the refused calls from the admitted ones, that is capped
+//!    instead.
+//! 7. **Witnesses and suspects** (`witnesses`, `suspects`). Advice is for all, unless calls sent after the refused one, in its
+//!    advised time and before it was heard of, went through. A call or route that is refused again and again while others go
+//!    through says nothing of the scope.
+//! 8. **Statements are hypotheses** (`stated`, `level`, `trust`). What headers state holds calls back as far as it came true.
+//!
+//! Rates are in calls of mean cost: a call of twice the mean tokens keeps the next one back twice as long. Below it all is a
+//! net (`net`): where pacing lets through less than half of what it would without, it is given up.
 
-mod anchor;
-mod concurrency;
 mod cost;
-mod independent;
-mod learn;
+mod curve;
+mod in_flight;
 mod level;
 mod limits;
+mod net;
 mod number;
-mod planned;
-mod recent;
+mod pacer;
+mod pending;
 mod sent;
+mod stated;
+mod suspects;
+mod taught;
+mod trust;
+mod undo;
 mod view;
 mod wait;
-mod window;
+mod witnesses;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anchor::Pacer;
-pub(crate) use concurrency::Slots;
 pub(crate) use cost::{Amounts, add, subtract};
 pub use cost::{Cost, TokenEstimate, TokenUsage};
+pub(crate) use in_flight::InFlight;
 use level::Level;
 pub use limits::{InvalidLimits, Limits};
 pub(crate) use number::{LONGEST, float, wait_of, whole};
-pub use planned::Planned;
+use pacer::Pacer;
 pub(crate) use sent::Demand;
 pub use sent::Sent;
+use stated::StatedWindow;
+pub(crate) use taught::{Lesson, RefusedCall};
 pub use view::{LimitOrigin, UnitState};
 pub use wait::{Wait, WaitCause};
-use window::Window;
 
 /// The pace of one scope.
 #[derive(Debug, Clone)]
 pub struct Pace {
     epoch: Instant,
-    /// The moment that was asked for last, in seconds: one event asks several times.
-    latest: (Instant, f64),
     units: [Unit; 4],
-    slots: Slots,
+    /// The time window that headers state, and the unit it counts.
+    stated: Option<(usize, StatedWindow)>,
+    pacer: Pacer,
+    /// The unit that work is measured in.
+    lead: usize,
     limits: Limits,
+    rules: Rules,
     closed_until: Option<Instant>,
     /// The shortest time from sending to the head of the response, in seconds.
     shortest_trip: f64,
     last_sent: f64,
-    slot_failures: i32,
+    /// Refusals in a row that named the calls in flight.
+    too_many: u32,
+    /// The call that was alone in the scope when it was refused, until any call is sent: it keeps its own plan.
+    lone: Option<u64>,
     /// How long a call takes from sending to the end of its body, in seconds.
     mean_duration: f64,
 }
 
+/// What the user has decided on how a scope behaves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Whether advice always closes the scope for all, whatever witnesses say.
+    pub(crate) always_for_all: bool,
+    /// Whether other processes use the same limit.
+    pub(crate) shared_limit: bool,
+    /// The longest that one response closes the scope.
+    pub(crate) max_cool_down: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { always_for_all: false, shared_limit: false, max_cool_down: LONGEST }
+    }
+}
+
+/// One quota unit.
 #[derive(Debug, Clone, Default)]
 struct Unit {
     level: Level,
-    window: Window,
-    pacer: Pacer,
+    /// The mean cost of a call.
+    mean: f64,
+    /// Everything sent so far.
+    sent: f64,
 }
 
 impl Pace {
     /// A scope of which nothing is known but the configured limits.
     #[must_use]
     pub fn new(limits: Limits, now: Instant) -> Self {
+        Self::with_rules(limits, Rules::default(), now)
+    }
+
+    pub(crate) fn with_rules(limits: Limits, rules: Rules, now: Instant) -> Self {
         let mut pace = Self {
             epoch: now,
-            latest: (now, 0.0),
             units: Default::default(),
-            slots: Slots::default(),
+            stated: None,
+            pacer: Pacer::new(rules.shared_limit),
+            lead: 0,
             limits: Limits::default(),
+            rules,
             closed_until: None,
             shortest_trip: f64::INFINITY,
             last_sent: f64::NEG_INFINITY,
-            slot_failures: 0,
+            too_many: 0,
+            lone: None,
             mean_duration: 0.0,
         };
         pace.set_limits(limits, now);
@@ -83,11 +160,11 @@ impl Pace {
 
     /// Changes the configured limits. What has been spent stays spent: levels are refilled at the old rate first.
     pub fn set_limits(&mut self, limits: Limits, now: Instant) {
-        let at = self.tick(now);
+        let at = self.seconds(now);
         for (unit, per_minute) in self.units.iter_mut().zip(limits.per_minute()) {
             unit.level.configure(per_minute, at);
         }
-        self.slots.configure(limits.slots());
+        self.pacer.in_flight.configure(limits.slots());
         self.limits = limits;
     }
 
@@ -97,24 +174,35 @@ impl Pace {
         self.limits
     }
 
-    /// Seconds since this pace began; a clock that steps back stands still.
+    /// Seconds since this pace began; a clock that steps back before that stands still.
+    #[inline]
     fn seconds(&self, now: Instant) -> f64 {
         now.saturating_duration_since(self.epoch).as_secs_f64()
     }
 
-    /// The same, remembered.
-    #[inline]
-    fn tick(&mut self, now: Instant) -> f64 {
-        if now != self.latest.0 {
-            self.latest = (now, self.seconds(now));
-        }
-        self.latest.1
+    /// The cost of a call in every unit, with the scope's mean for what is not estimated.
+    pub(crate) fn demand(&self, cost: Cost) -> Demand {
+        let amounts = cost.amounts(|| self.units.each_ref().map(|unit| unit.mean));
+        Demand { amounts, estimated: cost.is_estimated(), again: None }
     }
 
-    /// The cost of a call in every paced unit, with the scope's mean for what is not estimated.
-    pub(crate) fn demand(&self, cost: Cost) -> Demand {
-        let amounts = cost.amounts(|| self.units.each_ref().map(|unit| unit.pacer.mean()));
-        Demand { amounts, estimated: cost.is_estimated() }
+    /// Whether a call was alone in the scope when it was refused, and no other has been sent since.
+    fn is_lone(&self, demand: &Demand) -> bool {
+        demand.again.is_some() && demand.again == self.lone
+    }
+
+    /// The work of a call: its cost in calls of mean cost.
+    fn work(&self, cost: &Amounts) -> f64 {
+        /// Beyond it is the estimate that is odd.
+        const MOST: f64 = 64.0;
+        let work = self.work_of(cost).min(MOST);
+        if work > 0.0 { work } else { 1.0 }
+    }
+
+    /// Amounts in calls of mean cost.
+    fn work_of(&self, amounts: &Amounts) -> f64 {
+        let known = self.units.get(self.lead).zip(amounts.get(self.lead));
+        known.filter(|(unit, _)| unit.mean > 0.0).map_or(0.0, |(unit, amount)| amount / unit.mean)
     }
 
     /// Whether the scope is in a cool-down.
@@ -129,7 +217,39 @@ impl Pace {
         self.closed_until
     }
 
-    pub(crate) const fn slots(&self) -> &Slots {
-        &self.slots
+    /// Closes the scope for `wait` from `now`, by maximum; returns whether that is longer than before.
+    pub fn close(&mut self, wait: Duration, now: Instant) -> bool {
+        let before = self.closed_until;
+        let bounded = wait.min(self.rules.max_cool_down).min(LONGEST);
+        self.closed_until = before.max(now.checked_add(bounded));
+        if bounded < wait {
+            // Nobody knows what holds after so long: one call at a time asks again.
+            self.pacer.ask_singly();
+        }
+        self.closed_until > before
+    }
+
+    /// Ends the cool-down and whatever else a refusal has set, limits that are configured or stated apart.
+    pub fn reopen(&mut self, now: Instant) {
+        self.closed_until = None;
+        self.pacer.reopen(self.seconds(now));
+    }
+
+    /// Whether the pace was given up: calls go by the cool-down alone.
+    #[must_use]
+    pub const fn has_opened(&self) -> bool {
+        self.pacer.net.has_opened()
+    }
+
+    /// The same, if it has changed since this was asked last.
+    pub(crate) fn news(&mut self) -> Option<bool> {
+        self.pacer.net.news()
+    }
+
+    pub(crate) const fn in_flight(&self) -> &InFlight {
+        &self.pacer.in_flight
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -348,14 +348,11 @@ async fn a_refused_call_returns_to_the_front() {
     let (gate, scope) = gate(Limits::new());
     let call = permit(ask(&gate, &scope, None));
     let log = Arc::new(Mutex::new(Vec::new()));
-    let _ = permit(ask(&gate, &scope, None)).refused(
-        Some(Duration::from_secs(1)),
-        NO_UNIT,
-        Duration::ZERO,
-        now(),
-    );
+    // After a longer closing two would go at one moment, and their tasks run in any order.
+    let advice = Some(Duration::from_millis(900));
+    let _ = permit(ask(&gate, &scope, None)).refused(advice, NO_UNIT, Duration::ZERO, now());
     let later = watch(ticket(ask(&gate, &scope, None)), "later", &log);
-    let place = call.refused(Some(Duration::from_secs(1)), NO_UNIT, Duration::ZERO, now());
+    let place = call.refused(advice, NO_UNIT, Duration::ZERO, now());
     let again = gate.reserve_again(place, Cost::request(), Priority::Normal, None, now());
     let again = watch(ticket(again), "again", &log);
     later.await.expect("a task");
@@ -549,18 +546,23 @@ async fn remaining_is_not_counted_twice_and_old_news_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nearly_empty_server_is_paced_before_it_refuses_and_a_configured_limit_caps_a_stated_one() {
+async fn a_nearly_empty_server_is_not_asked_before_it_refills_and_a_configured_limit_caps_a_stated_one() {
     let (gate, scope) = gate(Limits::new().requests_per_minute(30));
     let mut call = permit(ask(&gate, &scope, None));
     call.observe(&stated(100, 2, 58.8), now());
     let state = gate.snapshot(now()).scopes.remove(0).units[0];
-    assert!(state.is_pacing, "{state:?}");
     assert_eq!((state.capacity, state.rate), (Some(30.0), Some(0.5)));
+    // Two calls are left, and two are kept free for others who see the same.
+    let refused = refusal(ask(&gate, &scope, Some(now())));
+    assert!(
+        refused.wait > Duration::from_millis(500) && refused.wait < Duration::from_secs(3),
+        "{refused:?}"
+    );
     advance(Duration::from_secs(20)).await;
     let mut call = granted(ask(&gate, &scope, None)).await.expect("a permit");
     call.sent(now());
     call.observe(&stated(100, 90, 6.0), now());
-    assert!(!gate.snapshot(now()).scopes.remove(0).units[0].is_pacing);
+    let _ = permit(ask(&gate, &scope, Some(now())));
 }
 
 #[tokio::test(start_paused = true)]
@@ -583,4 +585,128 @@ fn handles_can_live_in_a_response_body() {
     lives::<Permit>();
     lives::<Ticket>();
     lives::<Gate>();
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_calls_leave_a_tenth_of_the_calls_in_flight_to_the_others() {
+    for (cap, batch) in [(1, 1), (4, 3), (10, 9), (25, 22)] {
+        let (gate, scope) = gate(Limits::new().concurrency(cap));
+        let mut held = Vec::new();
+        while let Reserve::Granted(permit) =
+            gate.reserve(&scope, Cost::request(), Priority::Batch, Some(now()), now())
+        {
+            held.push(permit);
+        }
+        assert_eq!(held.len(), batch, "of {cap}");
+        for _ in batch..cap as usize {
+            held.push(permit(ask(&gate, &scope, Some(now()))));
+        }
+        let _ = ticket(ask(&gate, &scope, None));
+    }
+}
+
+/// Normal calls that come as fast as the limit allows keep the level below what batch leaves to them.
+#[tokio::test(start_paused = true)]
+async fn a_batch_call_that_has_come_of_age_is_served_beside_steady_normal_load() {
+    for limits in [Limits::new().requests_per_minute(60), Limits::new().concurrency(2)] {
+        let (gate, scope) = gate(limits);
+        let steady = tokio::spawn({
+            let (gate, scope) = (gate.clone(), scope.clone());
+            async move {
+                let mut callers = tokio::task::JoinSet::new();
+                for _ in 0..4 {
+                    let (gate, scope) = (gate.clone(), scope.clone());
+                    callers.spawn(async move {
+                        loop {
+                            let Ok(mut permit) = granted(ask(&gate, &scope, None)).await else { return };
+                            permit.sent(now());
+                            sleep(Duration::from_millis(100)).await;
+                            permit.finish();
+                        }
+                    });
+                }
+                while callers.join_next().await.is_some() {}
+            }
+        });
+        sleep(Duration::from_secs(120)).await;
+        let start = Instant::now();
+        let batch = ticket(gate.reserve(&scope, Cost::request(), Priority::Batch, after(600.0), now()));
+        let _ = batch.await.expect("served");
+        assert!(seconds(start) < 12.0, "after {} s", seconds(start));
+        steady.abort();
+    }
+}
+
+#[test]
+fn a_more_urgent_priority_is_the_greater() {
+    assert!(Priority::High > Priority::Normal && Priority::Normal > Priority::Batch);
+}
+
+/// Calls that are given back unsent neither earn nor cost the others anything.
+#[tokio::test(start_paused = true)]
+async fn a_permit_given_back_unsent_earns_no_pace() {
+    let mut gaps = Vec::new();
+    for unsent in [0, 1, 20] {
+        let (gate, scope) = gate(Limits::new());
+        let calls: Vec<Permit> = (0..20).map(|_| permit(ask(&gate, &scope, None))).collect();
+        sleep(Duration::from_millis(200)).await;
+        for mut call in calls.into_iter().rev().take(2) {
+            call.sent(now());
+            let _ = call.refused(Some(Duration::from_millis(10)), NO_UNIT, Duration::ZERO, now());
+        }
+        for _ in 0..unsent {
+            drop(granted(ask(&gate, &scope, None)).await.expect("a permit"));
+        }
+        let mut first = granted(ask(&gate, &scope, None)).await.expect("a permit");
+        first.sent(now());
+        let start = Instant::now();
+        let mut second = granted(ask(&gate, &scope, None)).await.expect("a permit");
+        second.sent(now());
+        gaps.push(seconds(start));
+    }
+    assert!(gaps[0] > 0.002, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| (gap / gaps[0] - 1.0).abs() < 0.1), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_is_reopened_by_hand_lets_go_who_waits() {
+    let (gate, scope) = gate(Limits::new());
+    let _ = permit(ask(&gate, &scope, None)).refused(
+        Some(Duration::from_secs(3_600)),
+        NO_UNIT,
+        Duration::ZERO,
+        now(),
+    );
+    let waiting = tokio::spawn(ticket(ask(&gate, &scope, None)));
+    sleep(Duration::from_secs(1)).await;
+    assert!(refusal(ask(&gate, &scope, after(10.0))).wait > Duration::from_secs(3_500));
+    let start = Instant::now();
+    gate.reopen(&scope, now());
+    let _ = waiting.await.expect("a task").expect("a permit");
+    assert!(seconds(start) < 1.0, "{}", seconds(start));
+    assert_eq!(gate.snapshot(now()).scopes[0].closed_for_seconds, 0.0);
+    gate.reopen(&ScopeKey::new("unknown"), now());
+    assert_eq!(gate.scopes(), 1);
+}
+
+/// A server that says "come back in a year" closes the scope for as long as the gate allows, then one call at a time asks.
+#[tokio::test(start_paused = true)]
+async fn no_answer_closes_a_scope_for_longer_than_the_gate_allows() {
+    let scope = ScopeKey::new("patient");
+    for (gate, longest) in [
+        (Gate::default(), 24 * 3_600),
+        (Gate::builder().max_cool_down(Duration::from_secs(60)).build().expect("valid"), 60),
+    ] {
+        let longest = Duration::from_secs(longest);
+        let year = Some(Duration::from_secs(366 * 24 * 3_600));
+        let _ = permit(ask(&gate, &scope, None)).refused(year, NO_UNIT, Duration::ZERO, now());
+        let start = Instant::now();
+        let mut first = granted(ask(&gate, &scope, None)).await.expect("asks again");
+        first.sent(now());
+        assert!(start.elapsed() >= longest && start.elapsed() <= longest + Duration::from_secs(1));
+        let second = refusal(ask(&gate, &scope, Some(now())));
+        assert!(second.wait > Duration::ZERO, "one at a time");
+        let _ = first.refused(year, NO_UNIT, Duration::ZERO, now());
+        assert!(refusal(ask(&gate, &scope, after(10.0))).wait >= longest - Duration::from_secs(1));
+    }
 }

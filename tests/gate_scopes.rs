@@ -100,6 +100,30 @@ async fn a_scope_that_is_closed_or_occupied_or_waited_for_is_never_forgotten() {
     }
 }
 
+/// What holds calls back is no cool-down here: a window that is spent, a configured limit that is used up, a learned pace.
+#[tokio::test(start_paused = true)]
+async fn what_holds_calls_back_outlives_that_others_need_room() {
+    let origin = Origin::new(|_, request| match request.url().host_str().unwrap() {
+        "window" => Answer::ok()
+            .header("ratelimit-limit", "1")
+            .header("ratelimit-remaining", "0")
+            .header("ratelimit-reset", "600"),
+        _ => Answer::ok(),
+    });
+    let (gate, client) = by_host(&Gate::builder().max_scopes(3), &origin);
+    ok(&client, "window").await;
+    gate.set_limits(&scope("configured"), Limits::new().requests_per_minute(1), now()).unwrap();
+    ok(&client, "configured").await;
+    for n in 0..50 {
+        ok(&client, &format!("host-{n}")).await;
+    }
+    for host in ["window", "configured"] {
+        assert!(known(&gate, host), "{host}");
+        let wait = gate.advice(&scope(host), now()).unwrap().wait_seconds;
+        assert!(wait > 5.0, "{host}: {wait}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_the_bound_go_by_their_own_advice() {
     let origin = Origin::new(|n, request| match (n, request.url().host_str().unwrap()) {

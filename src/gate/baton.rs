@@ -4,9 +4,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::cell::{Outcome, Wakers};
-use super::queue::{Heads, Number, Priority, next_ageing};
+use super::queue::{AGEING, Heads, Number, Priority, next_ageing};
 use super::state::State;
-use crate::pace::{Amounts, Pace, WaitCause};
+use crate::pace::{Amounts, Demand, Pace, Wait, WaitCause};
 
 /// How long after a release that the holder of the timer has missed somebody else looks: the holder's future may be kept
 /// and not polled, as behind a `select!` or in a buffer of futures.
@@ -90,8 +90,7 @@ pub(super) fn next_release(
 ) -> Result<(Priority, Number), Option<Instant>> {
     let mut release: Option<Instant> = None;
     for (class, number, waiter) in heads {
-        let batch = *class == Priority::Batch;
-        let wait = pace.wait_behind(&Amounts::default(), &waiter.demand.amounts, batch, now);
+        let wait = wait_of(pace, &Amounts::default(), &waiter.demand, *class, waiter.since, now);
         if wait.cause == WaitCause::Nothing {
             return Ok((*class, *number));
         }
@@ -100,12 +99,38 @@ pub(super) fn next_release(
             release = earliest(release, at);
         }
         // A batch call that only leaves the reserve alone does not stand in the way of the others.
-        if !(batch && wait.cause == WaitCause::Limit) {
+        let leaves_reserve = matches!(wait.cause, WaitCause::Limit | WaitCause::Concurrency);
+        if !(*class == Priority::Batch && leaves_reserve) {
             break;
         }
     }
     // Nothing else happens when a call has waited so long that it goes before another one.
     Err(earliest(release, next_ageing(heads, now)).filter(|_| release.is_some()))
+}
+
+/// How long a call waits that came at `since`, when calls of the cost `ahead` go first. A batch call leaves a reserve to the
+/// others until it has come of age.
+pub(super) fn wait_of(
+    pace: &mut Pace,
+    ahead: &Amounts,
+    demand: &Demand,
+    class: Priority,
+    since: Instant,
+    now: Instant,
+) -> Wait {
+    let of_age = since.checked_add(AGEING).unwrap_or(now).saturating_duration_since(now);
+    let is_young = class == Priority::Batch && !of_age.is_zero();
+    let wait = pace.wait_behind(ahead, demand, is_young, now);
+    let is_held = wait.time > of_age || wait.cause == WaitCause::Concurrency;
+    if !is_young || !is_held {
+        return wait;
+    }
+    let without = pace.wait_behind(ahead, demand, false, now);
+    match without.cause {
+        WaitCause::Concurrency => without,
+        _ if without.time >= of_age => without,
+        _ => Wait { time: of_age, cause: WaitCause::Limit },
+    }
 }
 
 pub(super) fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

@@ -9,7 +9,10 @@ use super::state::Bounds;
 use super::store::Store;
 use super::{Gate, Settings, Shared};
 use crate::clock::Draws;
-use crate::pace::{InvalidLimits, Limits};
+use crate::pace::{InvalidLimits, Limits, Rules};
+
+/// How long one response closes a scope at most, unless told.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Settings of a [`Gate`].
 #[derive(Debug, Clone)]
@@ -21,6 +24,7 @@ pub struct GateBuilder {
     max_queue_wait: Option<Duration>,
     seed: Option<u64>,
     store: Option<Arc<dyn Store>>,
+    rules: Rules,
 }
 
 impl Default for GateBuilder {
@@ -32,6 +36,7 @@ impl Default for GateBuilder {
             max_queue_wait: None,
             seed: None,
             store: None,
+            rules: Rules { max_cool_down: DAY, ..Rules::default() },
         }
     }
 }
@@ -62,6 +67,32 @@ impl GateBuilder {
     /// the callers' budgets.
     pub const fn max_queue_wait(mut self, wait: Duration) -> Self {
         self.max_queue_wait = Some(wait);
+        self
+    }
+
+    /// The longest that one response closes a scope, 24 hours unless told. After it one call at a time asks again, whatever
+    /// the server advised; the refused call itself keeps to its advice.
+    pub const fn max_cool_down(mut self, wait: Duration) -> Self {
+        self.rules.max_cool_down = wait;
+        self
+    }
+
+    /// Whether advice always holds for all calls of a scope; off unless told.
+    ///
+    /// Otherwise it holds for the refused call alone where the server itself shows that it is not for all: most calls sent
+    /// after a refused one, within the advised time and before the refusal was heard of, went through.
+    pub const fn advice_for_all(mut self, always: bool) -> Self {
+        self.rules.always_for_all = always;
+        self
+    }
+
+    /// Whether other processes use the same limits without a shared [`Store`]; off unless told.
+    ///
+    /// To each of them the others' calls look like refusals by chance, and one that bears those takes all of the limit. So
+    /// refusals always slow the process down then, and its rate grows with time rather than with its own calls, which makes the
+    /// shares equal. A single process is better off without.
+    pub const fn shared_limit(mut self, shared: bool) -> Self {
+        self.rules.shared_limit = shared;
         self
     }
 
@@ -97,7 +128,7 @@ impl GateBuilder {
         let draws = self.seed.map_or_else(Draws::new, Draws::seeded);
         Gate(Arc::new(Shared {
             memory: Memory::new(self.max_scopes),
-            settings: Mutex::new(Settings { limits: self.limits, draws }),
+            settings: Mutex::new(Settings { limits: self.limits, rules: self.rules, draws }),
             bounds: Bounds { most_waiting: self.max_queue, longest_wait: self.max_queue_wait },
             fleet: self.store.map(Fleet::new),
             by_route: Default::default(),

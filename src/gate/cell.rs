@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::Refusal;
 use super::queue::{Number, Priority};
 use super::state::State;
-use crate::pace::{Cost, Demand, Sent, Wait};
+use crate::pace::{Cost, Sent, Wait};
 
 /// A scope, shared by its permits, tickets and the map.
 #[derive(Debug)]
@@ -32,12 +32,15 @@ impl Cell {
     /// Answers a reservation.
     #[inline]
     pub(super) fn reserve(&self, request: &Request, now: Instant) -> Answer {
-        let mut state = self.lock();
-        let demand = state.pace.demand(request.cost);
-        match state.grant_at_once(request, &demand, now) {
-            Some((number, call)) => Answer::Granted(number, call),
-            None => reserve(state, request, &demand, now),
-        }
+        self.visit(|state, wakers| state.reserve(request, now, wakers))
+    }
+
+    /// Answers a reservation that was put off until now.
+    pub(super) fn wake(&self, request: &Request, now: Instant) -> Answer {
+        self.visit(|state, wakers| {
+            state.awake();
+            state.reserve(request, now, wakers)
+        })
     }
 
     /// Changes the state, and wakes without the lock whom that lets go.
@@ -58,12 +61,6 @@ impl Cell {
         }
         value
     }
-}
-
-/// What [`Cell::reserve`] does for a call that something may hold back.
-#[inline(never)]
-fn reserve(state: MutexGuard<'_, State>, request: &Request, demand: &Demand, now: Instant) -> Answer {
-    visit(state, |state, wakers| state.reserve(request, demand, now, wakers))
 }
 
 #[inline(never)]
@@ -144,4 +141,13 @@ pub(crate) struct Request {
     pub(crate) deadline: Option<Instant>,
     /// The number and the age of a call that comes back after a refusal.
     pub(crate) place: Option<(Number, Instant)>,
+    /// Calls of one kind (route and model) may be refused together.
+    pub(crate) kind: u64,
+}
+
+impl Request {
+    /// When the call came for the first time.
+    pub(super) fn since(&self, now: Instant) -> Instant {
+        self.place.map_or(now, |(_, since)| since)
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::baton::wait_of;
 use super::cell::{Outcome, Wakers};
 use super::queue::{Number, Priority};
 use super::state::State;
 use super::{Refusal, RefusalReason};
-use crate::pace::{Amounts, Planned, Sent, Wait, add};
-use crate::units::QuotaUnits;
+use crate::pace::{Amounts, Lesson, RefusedCall, Sent, Wait, add};
+use crate::reading::ServiceLimit;
 
 impl State {
     /// Closes the scope for `wait`, and refuses at once whom that puts out of reach.
@@ -18,24 +19,24 @@ impl State {
         self.pump(now, wakers);
     }
 
-    /// The server refused a call.
+    /// The server refused a call, and stated `limits`.
     pub(crate) fn refused(
         &mut self,
         sent: &Sent,
-        advice: Option<Duration>,
-        exhausted: QuotaUnits,
-        planned: Planned,
+        refusal: RefusedCall,
+        limits: &[ServiceLimit],
         now: Instant,
         wakers: &mut Wakers,
-    ) {
-        let alone = (self.queue.is_empty() && self.pace.slots().in_flight() <= 1).then_some(planned);
-        let draw = self.draws.draw();
-        let later = self.pace.refused(sent, advice, exhausted, alone, draw, now);
+    ) -> Lesson {
+        let is_alone = self.queue.is_empty() && self.asleep == 0 && self.pace.in_flight().count() <= 1;
+        let refusal = RefusedCall { is_alone, draw: self.draws.draw(), ..refusal };
+        let lesson = self.pace.refused(sent, &refusal, limits, now);
         self.pace.ended();
-        if later {
+        if lesson.is_later {
             self.sweep(now, wakers);
         }
         self.pump(now, wakers);
+        lesson
     }
 
     /// Refuses at once every waiter whose deadline has come out of reach.
@@ -48,7 +49,7 @@ impl State {
         let mut lost: Vec<(Priority, Number, Refusal)> = Vec::new();
         for (class, number, waiter) in queue.iter() {
             let amounts = waiter.demand.amounts;
-            let wait = pace.wait_behind(&ahead, &amounts, class == Priority::Batch, now);
+            let wait = wait_of(pace, &ahead, &waiter.demand, class, waiter.since, now);
             match refuse(&wait, waiter.deadline, None, now) {
                 Some(refusal) => lost.push((class, number, refusal)),
                 None => add(&mut ahead, &amounts),

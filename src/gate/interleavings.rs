@@ -22,7 +22,7 @@ use super::cell::{Answer, Outcome, Request, Wakers};
 use super::queue::{Number, Priority};
 use super::state::{Bounds, State};
 use crate::clock::{self, Draws};
-use crate::pace::{Cost, Limits, Sent};
+use crate::pace::{Cost, Limits, Rules, Sent};
 use crate::units::QuotaUnit;
 
 /// Schedules of each scenario.
@@ -77,7 +77,7 @@ impl World {
         let bounds = Bounds { most_waiting: 100, longest_wait: None };
         Arc::new(Self {
             epoch,
-            state: Mutex::new(State::new(limits, Draws::seeded(1), bounds, false, epoch)),
+            state: Mutex::new(State::new(limits, Rules::default(), Draws::seeded(1), bounds, false, epoch)),
             clock: Mutex::new(Clock { callers, ..Clock::default() }),
             changed: Condvar::new(),
             tally: Mutex::new(Tally::default()),
@@ -106,7 +106,7 @@ impl World {
         if let Some((floor, granted)) = tally.floor
             && self.now() < floor
         {
-            assert_eq!(state.pace.slots().in_flight() + tally.ended, granted, "let go during a cool-down");
+            assert_eq!(state.pace.in_flight().count() + tally.ended, granted, "let go during a cool-down");
         }
     }
 
@@ -114,7 +114,7 @@ impl World {
         self.locked(|state, now, wakers| {
             state.close(wait, now, wakers);
             let mut tally = self.tally.lock().unwrap();
-            let granted = state.pace.slots().in_flight() + tally.ended;
+            let granted = state.pace.in_flight().count() + tally.ended;
             let floor = now + wait;
             if tally.floor.is_none_or(|(known, _)| known < floor) {
                 tally.floor = Some((floor, granted));
@@ -129,8 +129,9 @@ impl World {
             class: Priority::Normal,
             deadline: deadline.map(|after| self.epoch + after),
             place: None,
+            kind: 0,
         };
-        let answer = self.locked(|state, now, wakers| state.answer(&request, now, wakers));
+        let answer = self.locked(|state, now, wakers| state.reserve(&request, now, wakers));
         match answer {
             Answer::Granted(_, call) => self.send(&call),
             Answer::Refused(_) => self.tally.lock().unwrap().refused += 1,
@@ -220,7 +221,7 @@ impl World {
         let now = self.now();
         let state = self.state.lock().unwrap();
         assert!(state.queue.is_empty());
-        assert_eq!(state.pace.slots().in_flight(), 0);
+        assert_eq!(state.pace.in_flight().count(), 0);
         assert!(state.has_no_outcomes());
         let tally = *self.tally.lock().unwrap();
         if let Some(limit) = limit {

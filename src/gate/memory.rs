@@ -66,7 +66,7 @@ impl Memory {
             .iter()
             .filter(|(_, cell)| Arc::strong_count(cell) == 1)
             .filter_map(|(key, cell)| {
-                let state = cell.lock();
+                let mut state = cell.lock();
                 state.is_idle(now).then(|| (state.last_used, key.clone()))
             })
             .collect();

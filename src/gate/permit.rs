@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::cell::{Cell, Wakers};
 use super::queue::{Number, Priority};
 use crate::clock;
-use crate::pace::{Limits, Planned, Sent, TokenUsage, whole};
+use crate::observe;
+use crate::pace::{Limits, RefusedCall, Sent, TokenUsage, whole};
 use crate::reading::ServiceLimit;
 use crate::units::QuotaUnits;
 
@@ -27,6 +28,7 @@ pub struct Permit {
     number: Number,
     since: Instant,
     class: Priority,
+    kind: u64,
     is_sent: bool,
     /// Whether the slot has been given back by other means than dropping.
     is_closed: bool,
@@ -39,12 +41,18 @@ impl Permit {
         number: Number,
         since: Instant,
         class: Priority,
+        kind: u64,
     ) -> Self {
-        Self { cell, call, number, since, class, is_sent: false, is_closed: false }
+        Self { cell, call, number, since, class, kind, is_sent: false, is_closed: false }
     }
 
     pub(super) const fn cell(&self) -> &Arc<Cell> {
         &self.cell
+    }
+
+    /// Which call of its caller's it is, and of what kind.
+    const fn who(&self) -> (u64, u64) {
+        (self.number.call(), self.kind)
     }
 
     pub(super) const fn call(&self) -> Sent {
@@ -78,7 +86,14 @@ impl Permit {
     /// The server took the call and stated `limits`, perhaps none.
     pub fn observe(&mut self, limits: &[ServiceLimit], now: Instant) {
         self.is_sent = true;
-        self.cell.change(now, |state| state.pace.observe(&self.call, limits, now));
+        let who = self.who();
+        let news = self.cell.change(now, |state| {
+            state.pace.observe(&self.call, who, limits, now);
+            state.pace.news()
+        });
+        if let Some(given_up) = news {
+            observe::pace(given_up);
+        }
     }
 
     /// Replaces the estimate by what the call has really taken; may be called again with better numbers.
@@ -123,28 +138,51 @@ impl Permit {
     /// The server refused the call for want of capacity, its response received at `now`.
     ///
     /// `advice` is the wait that the response asks for (before any jitter), `exhausted` what it says is used up:
-    /// [`Concurrency`](crate::units::QuotaUnit::Concurrency) lowers the learned concurrency limit,
+    /// [`Concurrency`](crate::units::QuotaUnit::Concurrency) lowers the cap on the calls in flight,
     /// [`Quota`](crate::units::QuotaUnit::Quota) only closes the scope, the others (or none) re-open it paced. Closes the
-    /// scope, by maximum, gives slot and cost back, and refuses waiting calls whose deadline is now out of reach.
+    /// scope, by maximum, as far as its advice is for all; gives slot and cost back, and refuses waiting calls whose deadline
+    /// is now out of reach.
     ///
-    /// `planned` is the wait that this call plans for itself, its jitter included: a call that is alone in its scope is
-    /// [held to that](Planned), since no herd is to be spread.
+    /// `planned` is the wait that this call plans for itself, its jitter included; it is not let go before, however soon
+    /// others are.
     ///
     /// The place is the call's right to return to the front of its class, from its third refusal on behind a few others;
     /// dropping it costs nothing.
     pub fn refused(
+        self,
+        advice: Option<Duration>,
+        exhausted: QuotaUnits,
+        planned: Duration,
+        now: Instant,
+    ) -> Place {
+        self.refused_with(advice, exhausted, planned, &[], now)
+    }
+
+    /// The same, where the refusal states limits.
+    pub(crate) fn refused_with(
         mut self,
         advice: Option<Duration>,
         exhausted: QuotaUnits,
-        planned: impl Into<Planned>,
+        planned: Duration,
+        limits: &[ServiceLimit],
         now: Instant,
     ) -> Place {
         self.is_closed = true;
-        let number = self.cell.visit(|state, wakers| {
-            state.refused(&self.call, advice, exhausted, planned.into(), now, wakers);
-            state.number_after_refusal(self.number)
+        let refusal = RefusedCall {
+            who: self.who(),
+            advice,
+            planned,
+            exhausted,
+            is_alone: false,
+            refusals: self.number.refusals(),
+            draw: 0.5,
+        };
+        let (number, own) = self.cell.visit(|state, wakers| {
+            let lesson = state.refused(&self.call, refusal, limits, now, wakers);
+            (state.number_after_refusal(self.number, lesson.is_suspect), lesson.own)
         });
-        Place { cell: Arc::clone(&self.cell), number, since: self.since }
+        let not_before = now.checked_add(own);
+        Place { cell: Arc::clone(&self.cell), number, since: self.since, kind: self.kind, not_before }
     }
 
     /// Whether the scope has been closed since the call was let go.
@@ -154,7 +192,13 @@ impl Permit {
 
     /// Gives back a permit that was not used; the call keeps its place.
     pub(crate) fn step_back(self) -> Place {
-        Place { cell: Arc::clone(&self.cell), number: self.number, since: self.since }
+        Place {
+            cell: Arc::clone(&self.cell),
+            number: self.number,
+            since: self.since,
+            kind: self.kind,
+            not_before: None,
+        }
     }
 
     /// The class in which the call was granted.
@@ -195,6 +239,9 @@ pub struct Place {
     pub(crate) cell: Arc<Cell>,
     pub(crate) number: Number,
     pub(crate) since: Instant,
+    pub(crate) kind: u64,
+    /// When the call itself may be sent again, whatever the scope's state.
+    pub(crate) not_before: Option<Instant>,
 }
 
 impl fmt::Debug for Place {

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::pace::{Amounts, Demand, add, subtract};
 
 /// A waiter older than this counts one class higher.
-const AGEING: Duration = Duration::from_secs(10);
+pub(super) const AGEING: Duration = Duration::from_secs(10);
 
-/// How urgent a call is against the others of its scope.
+/// How urgent a call is against the others of its scope; the more urgent is the greater.
 ///
 /// Strict: a class is served only when nobody of a higher one waits, except that a call that has waited for 10 s
 /// counts one class higher. Batch calls leave 10 % of every limit to the others. What is more urgent is greater:
@@ -82,6 +82,16 @@ impl Number {
         };
         let order = self.order.saturating_add(others.saturating_mul(STEP)).saturating_add(1);
         Self { order, ..self }
+    }
+
+    /// Which call it is.
+    pub(crate) const fn call(self) -> u64 {
+        self.call
+    }
+
+    /// How often it was refused, as far as that is counted.
+    pub(crate) fn refusals(self) -> u32 {
+        u32::try_from(self.order % STEP).unwrap_or(u32::MAX)
     }
 
     /// Whether it is before whoever arrives when the order has come to `next`.

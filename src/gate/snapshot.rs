@@ -33,6 +33,8 @@ pub struct ScopeSnapshot {
     pub concurrency_limit: Option<u32>,
     /// The concurrency limit as learned from refusals.
     pub concurrency_learned: Option<u32>,
+    /// Whether the pace was given up, because less than half of what the cool-down alone allows went through.
+    pub has_opened: bool,
     /// The units in which something is known.
     pub units: Vec<UnitState>,
 }
@@ -76,7 +78,7 @@ impl Gate {
             .into_iter()
             .map(|(key, cell)| {
                 let state = cell.lock();
-                let slots = state.pace.slots();
+                let in_flight = state.pace.in_flight();
                 ScopeSnapshot {
                     endpoint: key.endpoint().to_owned(),
                     label: key.label_str().map(str::to_owned),
@@ -89,9 +91,10 @@ impl Gate {
                         normal: state.queue.waiting(Priority::Normal),
                         batch: state.queue.waiting(Priority::Batch),
                     },
-                    in_flight: slots.in_flight(),
-                    concurrency_limit: slots.limit(),
-                    concurrency_learned: slots.learned(),
+                    in_flight: in_flight.count(),
+                    concurrency_limit: in_flight.cap(),
+                    concurrency_learned: in_flight.learned(),
+                    has_opened: state.pace.has_opened(),
                     units: state.pace.unit_states(now),
                 }
             })

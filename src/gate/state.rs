@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::baton::earliest;
+use super::baton::{earliest, wait_of};
 use super::cell::{Answer, Outcome, Request, Wakers};
 use super::cool_down::refuse;
 use super::queue::{Number, Priority, Queue, STEP, Waiter};
 use super::{Refusal, RefusalReason};
 use crate::clock::Draws;
-use crate::pace::{Amounts, Cost, Demand, Limits, Pace, Sent, TokenUsage, Wait, WaitCause, whole};
+use crate::pace::{Amounts, Cost, Demand, Limits, Pace, Rules, Sent, TokenUsage, Wait, WaitCause, whole};
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -26,6 +26,8 @@ pub(crate) struct State {
     /// Who holds the release timer, and for when it is set; `None` where only a slot can release.
     pub(super) baton: Option<(Number, Option<Instant>)>,
     pub(super) draws: Draws,
+    /// Refused calls that wait by themselves before they come back.
+    pub(super) asleep: u32,
     bounds: Bounds,
 }
 
@@ -37,9 +39,16 @@ pub(crate) struct Bounds {
 }
 
 impl State {
-    pub(crate) fn new(limits: Limits, draws: Draws, bounds: Bounds, has_store: bool, now: Instant) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        rules: Rules,
+        draws: Draws,
+        bounds: Bounds,
+        has_store: bool,
+        now: Instant,
+    ) -> Self {
         Self {
-            pace: Pace::new(limits, now),
+            pace: Pace::with_rules(limits, rules, now),
             queue: Queue::default(),
             last_used: now,
             owed: has_store.then_some(0),
@@ -47,16 +56,17 @@ impl State {
             next: 0,
             baton: None,
             draws,
+            asleep: 0,
             bounds,
         }
     }
 
-    /// Whether nothing would be lost by forgetting the scope: neither a cool-down nor anybody's place.
-    pub(crate) fn is_idle(&self, now: Instant) -> bool {
-        !self.pace.is_closed(now)
-            && self.queue.is_empty()
+    /// Whether nothing would be lost by forgetting the scope: neither anybody's place nor what would hold a call back.
+    pub(crate) fn is_idle(&mut self, now: Instant) -> bool {
+        self.queue.is_empty()
             && self.outcomes.is_empty()
-            && self.pace.slots().in_flight() == 0
+            && self.pace.in_flight().count() == 0
+            && self.pace.wait(Cost::request(), false, now).cause == WaitCause::Nothing
     }
 
     #[cfg(test)]
@@ -64,64 +74,63 @@ impl State {
         self.outcomes.is_empty()
     }
 
-    /// Lets a call go for which it can be seen at a glance that nobody and nothing holds it back.
+    /// Answers a reservation.
     #[inline]
-    pub(crate) fn grant_at_once(
-        &mut self,
-        request: &Request,
-        demand: &Demand,
-        now: Instant,
-    ) -> Option<(Number, Sent)> {
-        if !self.queue.is_empty() {
-            return None;
-        }
-        let sent = self.pace.send_at_once(demand, request.class == Priority::Batch, now)?;
-        self.last_used = now;
-        Some((self.take_number(request), sent))
-    }
-
-    /// Answers a reservation that something may hold back.
-    #[inline]
-    pub(crate) fn reserve(
-        &mut self,
-        request: &Request,
-        demand: &Demand,
-        now: Instant,
-        wakers: &mut Wakers,
-    ) -> Answer {
-        match self.line_up(request, demand, now) {
+    pub(crate) fn reserve(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
+        match self.line_up(request, now) {
             Answer::Queued(number, wait) => self.settle_in(number, wait, now, wakers),
             answer => answer,
         }
     }
 
-    /// Both ways of answering a reservation, one after the other.
-    #[cfg(test)]
-    pub(super) fn answer(&mut self, request: &Request, now: Instant, wakers: &mut Wakers) -> Answer {
-        let demand = self.pace.demand(request.cost);
-        match self.grant_at_once(request, &demand, now) {
-            Some((number, call)) => Answer::Granted(number, call),
-            None => self.reserve(request, &demand, now, wakers),
+    /// How long a call that comes back will wait, at least until `not_before`; or why it cannot.
+    pub(crate) fn foresee(
+        &mut self,
+        request: &Request,
+        not_before: Instant,
+        now: Instant,
+    ) -> Result<Wait, Refusal> {
+        let demand = self.demand(request);
+        let ahead = self.ahead_of(request);
+        let wait = wait_of(&mut self.pace, &ahead, &demand, request.class, request.since(now), now);
+        let own = Wait { time: not_before.saturating_duration_since(now), cause: WaitCause::CoolDown };
+        let wait = if own.time >= wait.time { own } else { wait };
+        match refuse(&wait, request.deadline, self.patience(now), now) {
+            Some(refusal) => Err(refusal),
+            None => Ok(wait),
         }
+    }
+
+    fn demand(&self, request: &Request) -> Demand {
+        let mut demand = self.pace.demand(request.cost);
+        demand.again = request.place.map(|(number, _)| number.call());
+        demand
+    }
+
+    fn ahead_of(&self, request: &Request) -> Amounts {
+        match request.place {
+            _ if self.queue.is_empty() => Amounts::default(),
+            None => self.queue.ahead(request.class),
+            Some((number, _)) => self.queue.ahead_of(request.class, number),
+        }
+    }
+
+    /// When a call that comes now has waited for as long as any may.
+    fn patience(&self, now: Instant) -> Option<Instant> {
+        self.bounds.longest_wait.and_then(|longest| now.checked_add(longest))
     }
 
     /// Where the call is queued, it may be its turn already.
     #[inline]
-    fn line_up(&mut self, request: &Request, demand: &Demand, now: Instant) -> Answer {
+    fn line_up(&mut self, request: &Request, now: Instant) -> Answer {
         self.last_used = now;
-        self.pace.arrived(now);
-        let batch = request.class == Priority::Batch;
-        let nobody = self.queue.is_empty();
-        let ahead = match request.place {
-            _ if nobody => Amounts::default(),
-            None => self.queue.ahead(request.class),
-            Some((number, _)) => self.queue.ahead_of(request.class, number),
-        };
-        let wait = self.pace.wait_behind(&ahead, &demand.amounts, batch, now);
-        if nobody && wait.cause == WaitCause::Nothing {
-            return Answer::Granted(self.take_number(request), self.pace.send_demand(demand, now));
+        let demand = self.demand(request);
+        let ahead = self.ahead_of(request);
+        let wait = wait_of(&mut self.pace, &ahead, &demand, request.class, request.since(now), now);
+        if self.queue.is_empty() && wait.cause == WaitCause::Nothing {
+            return Answer::Granted(self.take_number(request), self.pace.send_demand(&demand, now));
         }
-        let patience = self.bounds.longest_wait.and_then(|longest| now.checked_add(longest));
+        let patience = self.patience(now);
         if let Some(refusal) = refuse(&wait, request.deadline, patience, now) {
             return Answer::Refused(refusal);
         }
@@ -129,10 +138,10 @@ impl State {
         if request.place.is_none() && self.queue.len() >= self.bounds.most_waiting {
             return Answer::Refused(Refusal::new(&wait, RefusalReason::QueueFull));
         }
-        let since = request.place.map_or(now, |(_, since)| since);
+        let since = request.since(now);
         let number = self.take_number(request);
         let deadline = earliest(request.deadline, patience);
-        self.queue.insert(request.class, number, Waiter { demand: *demand, since, deadline, waker: None });
+        self.queue.insert(request.class, number, Waiter { demand, since, deadline, waker: None });
         Answer::Queued(number, wait)
     }
 
@@ -144,6 +153,15 @@ impl State {
             Some(Outcome::Refused(refusal)) => Answer::Refused(refusal),
             None => Answer::Queued(number, wait),
         }
+    }
+
+    /// A refused call waits by itself, and no longer.
+    pub(super) const fn doze(&mut self) {
+        self.asleep = self.asleep.saturating_add(1);
+    }
+
+    pub(super) const fn awake(&mut self) {
+        self.asleep = self.asleep.saturating_sub(1);
     }
 
     /// The number of a call; a new arrival counts, and a refused one leaves no trace.
@@ -161,14 +179,15 @@ impl State {
     /// A call that was sent without asking.
     pub(super) fn send_unasked(&mut self, cost: Cost, now: Instant) -> (Number, Sent) {
         self.last_used = now;
-        let request = Request { cost, class: Priority::Normal, deadline: None, place: None };
+        let request = Request { cost, class: Priority::Normal, deadline: None, place: None, kind: 0 };
         (self.take_number(&request), self.pace.send(cost, now))
     }
 
     /// The number of a call after one more refusal: never behind those that have yet to come.
-    pub(crate) const fn number_after_refusal(&mut self, number: Number) -> Number {
+    /// One that `is_suspect` goes behind all.
+    pub(crate) const fn number_after_refusal(&mut self, number: Number, is_suspect: bool) -> Number {
         let later = number.after_refusal();
-        if later.is_before(self.next) {
+        if !is_suspect && later.is_before(self.next) {
             return later;
         }
         let last = later.put_last(self.next);
@@ -214,7 +233,7 @@ impl State {
         let wait = match self.queue.remove(class, number) {
             Some(waiter) => {
                 wakers.retire(waiter.waker);
-                self.pace.wait_behind(&ahead, &waiter.demand.amounts, class == Priority::Batch, now)
+                wait_of(&mut self.pace, &ahead, &waiter.demand, class, waiter.since, now)
             }
             None => Wait { time: Duration::ZERO, cause: WaitCause::Nothing },
         };
@@ -278,6 +297,6 @@ impl State {
     /// Whether `demand` would be let go now, and if not when; for display only.
     pub(crate) fn peek(&mut self, demand: Demand, class: Priority, now: Instant) -> Wait {
         let ahead = self.queue.ahead(class);
-        self.pace.wait_behind(&ahead, &demand.amounts, class == Priority::Batch, now)
+        wait_of(&mut self.pace, &ahead, &demand, class, now, now)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tokio::time::Sleep;
 
 use super::Refusal;
-use super::cell::{Cell, Outcome};
+use super::cell::{Answer, Cell, Outcome, Request};
 use super::permit::Permit;
 use super::queue::{Number, Priority};
 use crate::clock;
@@ -37,7 +37,10 @@ pub struct Ticket {
     number: Number,
     since: Instant,
     class: Priority,
+    kind: u64,
     predicted: Wait,
+    /// What the call asks for once its own wait is over, and when that is.
+    asleep: Option<Asleep>,
     timer: Option<Pin<Box<Sleep>>>,
     is_resolved: bool,
 }
@@ -48,9 +51,17 @@ impl Ticket {
         number: Number,
         since: Instant,
         class: Priority,
+        kind: u64,
         predicted: Wait,
     ) -> Self {
-        Self { cell, number, since, class, predicted, timer: None, is_resolved: false }
+        Self { cell, number, since, class, kind, predicted, asleep: None, timer: None, is_resolved: false }
+    }
+
+    /// The ticket of a refused call that comes back to the queue at `until`.
+    pub(super) fn asleep(mut self, request: Request, until: Instant) -> Self {
+        self.cell.lock().doze();
+        self.asleep = Some(Asleep { request, until });
+        self
     }
 
     /// How long the call had to wait as it took its place, and for what. Exact while one limit binds and nobody of a
@@ -65,18 +76,37 @@ impl Ticket {
         self.timer = None;
         match outcome {
             Outcome::Granted(call) => {
-                Ok(Permit::new(Arc::clone(&self.cell), call, self.number, self.since, self.class))
+                Ok(Permit::new(Arc::clone(&self.cell), call, self.number, self.since, self.class, self.kind))
             }
             Outcome::Refused(refusal) => Err(refusal),
         }
     }
 
     /// One look at the state: the outcome, or when to look again.
-    fn look(&self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
+    fn look(&mut self, cx: &Context<'_>) -> Result<Outcome, Option<Instant>> {
         let now = clock::now();
+        match self.asleep.take() {
+            Some(asleep) if now < asleep.until => {
+                let until = asleep.until;
+                self.asleep = Some(asleep);
+                return Err(Some(until));
+            }
+            Some(asleep) => match self.cell.wake(&asleep.request, now) {
+                Answer::Granted(_, call) => return Ok(Outcome::Granted(call)),
+                Answer::Refused(refusal) => return Ok(Outcome::Refused(refusal)),
+                Answer::Queued(number, _) => self.number = number,
+            },
+            None => {}
+        }
         let mut waker = Some(cx.waker().clone());
         self.cell.visit(|state, wakers| state.look(self.class, self.number, &mut waker, now, wakers))
     }
+}
+
+/// A refused call that waits by itself.
+struct Asleep {
+    request: Request,
+    until: Instant,
 }
 
 impl Future for Ticket {
@@ -119,6 +149,10 @@ impl Future for Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.is_resolved {
+            return;
+        }
+        if self.asleep.is_some() {
+            self.cell.lock().awake();
             return;
         }
         self.cell.visit(|state, wakers| state.abandon(self.class, self.number, clock::now, wakers));

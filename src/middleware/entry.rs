@@ -14,7 +14,7 @@ use crate::gate::{
     Gate, Ledger, Look, Permit, Place, Priority, Refusal, RefusalReason, Reserve, RouteScope, ScopeKey,
     StoreRequest,
 };
-use crate::pace::{Cost, Planned, TokenEstimate};
+use crate::pace::{Cost, TokenEstimate};
 use crate::reading::{CountedBy, Hint, HintKind, Profile, Reading, ServiceLimit, Terminal};
 use crate::unharmed::unharmed;
 use crate::usage::UsageScanner;
@@ -30,6 +30,8 @@ pub(super) struct Entry<'a> {
     sent_at: Option<Instant>,
     cost: Cost,
     priority: Priority,
+    /// The route; what is in the body is not looked at.
+    kind: u64,
 }
 
 impl<'a> Entry<'a> {
@@ -43,7 +45,8 @@ impl<'a> Entry<'a> {
             let profile = shared.profile_of(request.url().host_str().unwrap_or_default());
             shared.recent_scopes.scope_of(request, &profile)
         });
-        let route = route_of(request, &scope, is_named);
+        let kind = kind_of(request);
+        let route = route_of(kind, &scope, is_named);
         let estimate = extensions.get::<TokenEstimate>().copied();
         #[cfg(feature = "estimate")]
         let estimate = estimate.or_else(|| {
@@ -53,7 +56,7 @@ impl<'a> Entry<'a> {
         });
         let cost = Cost::from(estimate);
         let priority = extensions.get::<Priority>().copied().unwrap_or_default();
-        Some(Self { gate, scope, route, own: None, sent_at: None, cost, priority })
+        Some(Self { gate, scope, route, own: None, sent_at: None, cost, priority, kind })
     }
 
     /// Asks at `now` for the permit to send, to be had by `deadline`.
@@ -64,7 +67,9 @@ impl<'a> Entry<'a> {
         self.own = own;
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
-            None => self.gate.reserve(self.current(), self.cost, self.priority, deadline, now),
+            None => {
+                self.gate.reserve_kind(self.current(), self.cost, self.priority, self.kind, deadline, now)
+            }
         }
     }
 
@@ -101,7 +106,8 @@ impl Entry<'_> {
 
     /// The same call's standing in another scope, which the user has named or not.
     pub(super) fn moved_to(self, scope: ScopeKey, is_named: bool, request: &Request) -> Self {
-        Self { route: route_of(request, &scope, is_named), scope, own: None, ..self }
+        let kind = kind_of(request);
+        Self { route: route_of(kind, &scope, is_named), scope, kind, own: None, ..self }
     }
 
     /// What a scope is like for this call.
@@ -167,30 +173,22 @@ impl Entry<'_> {
         }
     }
 
-    /// Teaches the gate a refusal for want of capacity, of a call that plans to wait for so long and at most until its
-    /// deadline. Returns the right to return to the front of the queue.
+    /// Teaches the gate a refusal for want of capacity, of a call that plans to wait for so long. Returns the right to return to the front of the queue.
     pub(super) fn refused(
         &self,
         permit: Permit,
         reading: &Reading,
         planned: Duration,
-        deadline: Instant,
         at: Instant,
     ) -> Option<Place> {
-        let place = refused(permit, reading, planned, deadline, at)?;
+        let place = refused(permit, reading, planned, at)?;
         self.close_account(at);
         Some(place)
     }
 }
 
 /// Teaches the gate a refusal for want of capacity.
-pub(super) fn refused(
-    permit: Permit,
-    reading: &Reading,
-    planned: Duration,
-    deadline: Instant,
-    at: Instant,
-) -> Option<Place> {
+pub(super) fn refused(permit: Permit, reading: &Reading, planned: Duration, at: Instant) -> Option<Place> {
     let explicit = reading.hint().is_some_and(|hint| hint.kind() == HintKind::RetryAfter);
     match reading.terminal() {
         // A directive is about the one request; the moment beside it is everybody's.
@@ -200,8 +198,7 @@ pub(super) fn refused(
         None => {}
     }
     let advice = reading.hint().map(Hint::wait);
-    let planned = Planned::from(planned).at_most(deadline.saturating_duration_since(at));
-    Some(permit.refused(advice, reading.exhausted(), planned, at))
+    Some(permit.refused_with(advice, reading.exhausted(), planned, reading.limits(), at))
 }
 
 /// The limits of a response, but of a service that spilled the call over by itself: those are of another deployment.
@@ -210,14 +207,16 @@ pub(super) fn own_limits(reading: &Reading) -> &[ServiceLimit] {
     if elsewhere { &[] } else { reading.limits() }
 }
 
-/// The route of a request as a number, unless the user named its scope or the scope's label says what is counted.
-fn route_of(request: &Request, scope: &ScopeKey, is_named: bool) -> Option<u64> {
-    if is_named || scope.label_str().is_some() {
-        return None;
-    }
+/// The route of a request as a number.
+fn kind_of(request: &Request) -> u64 {
     let mut hasher = DefaultHasher::new();
     (request.method(), request.url().path()).hash(&mut hasher);
-    Some(hasher.finish())
+    hasher.finish()
+}
+
+/// The route, unless the user named its scope or the scope's label says what is counted.
+fn route_of(kind: u64, scope: &ScopeKey, is_named: bool) -> Option<u64> {
+    (!is_named && scope.label_str().is_none()).then_some(kind)
 }
 
 /// Why a call that the gate turns away is spilled over.

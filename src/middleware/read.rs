@@ -27,7 +27,6 @@ struct Arriving<'a> {
     profile: Profile,
     received_at: SystemTime,
     at: Instant,
-    deadline: Instant,
 }
 
 impl Arriving<'_> {
@@ -44,7 +43,7 @@ impl Drop for Arriving<'_> {
         if let (Some(peeked), Some(permit), Some(entry)) = (&self.peeked, self.permit.take(), self.entry) {
             let reading = self.reading(peeked, true);
             if reading.is_refused_unprocessed() {
-                drop(entry.refused(permit, &reading, Duration::ZERO, self.deadline, self.at));
+                drop(entry.refused(permit, &reading, Duration::ZERO, self.at));
             }
         }
     }
@@ -70,7 +69,6 @@ impl LogicalCall<'_> {
             entry: self.entry.as_ref(),
             received_at: clock::wall_clock(),
             at,
-            deadline: self.deadline,
         };
         let body_counts = self.read_body(&mut arriving, draw, replayable).await;
         let outcome = match arriving.peeked.take() {
@@ -162,7 +160,7 @@ impl LogicalCall<'_> {
             Decision::Wait { until, .. } => until.saturating_duration_since(at),
             Decision::Admit | Decision::SpillOver(_) => Duration::ZERO,
         };
-        *place = entry.refused(permit, reading, planned, self.deadline, at);
+        *place = entry.refused(permit, reading, planned, at);
         if let Some(booked) = booked {
             let advised = reading.hint().map(Hint::wait).unwrap_or_default();
             entry.publish(booked, advised.saturating_sub(clock::since(at))).await;

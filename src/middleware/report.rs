@@ -50,7 +50,7 @@ impl Gate {
         let cost = if refused { Cost::request() } else { Cost::tokens(TokenEstimate::new(0, 0)) };
         let Some(mut permit) = self.sent_unasked(scope, cost, now) else { return };
         if refused {
-            drop(entry::refused(permit, reading, Duration::ZERO, now, now));
+            drop(entry::refused(permit, reading, Duration::ZERO, now));
         } else {
             permit.observe(entry::own_limits(reading), now);
         }

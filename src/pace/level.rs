@@ -1,6 +1,7 @@
 //! The token bucket of one quota unit: refill, grant, debt, settling, and learning from `remaining`.
 
 use super::number::{at_least, at_most, float};
+use super::trust::Trust;
 use crate::reading::ServiceLimit;
 
 /// Windows that are believed; what a server states or implies beyond is cut to these.
@@ -24,8 +25,6 @@ const UPWARD: f64 = 0.25;
 const WINDOW_GAIN: f64 = 0.25;
 /// A window is derived only where this share of the limit is used: near the full bucket the quotient is noise.
 const DERIVABLE: f64 = 0.9;
-/// After this many seconds without a call a learned level is old news, and one call may pass to hear anew.
-pub(crate) const STALE: f64 = 60.0;
 
 /// The capacity and the refill rate of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +47,8 @@ struct Learned {
     window: f64,
     /// Whether the window was stated rather than assumed or derived from too little.
     window_known: bool,
+    /// Whether nothing comes back before the end of the window: then this level holds nobody back.
+    is_window: bool,
     /// When the call was sent whose response was applied last.
     as_of: f64,
     /// The capacity over the window.
@@ -66,17 +67,6 @@ pub(crate) struct Observation<'a> {
     pub(crate) one_way: f64,
 }
 
-/// A server's side of a unit, as an observation tells it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
-    /// The level as it must be now.
-    pub(crate) level: f64,
-    /// The stated limit.
-    pub(crate) stated: f64,
-    /// The rate that limit and window imply.
-    pub(crate) rate: f64,
-}
-
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Level {
     configured: Option<Bucket>,
@@ -87,6 +77,8 @@ pub(crate) struct Level {
     /// The level of the configured bucket alone: what a server has left does not raise the operator's limit.
     own: f64,
     refilled: f64,
+    /// How far the learned limit is believed.
+    trust: Trust,
 }
 
 impl Level {
@@ -98,13 +90,28 @@ impl Level {
         self.level
     }
 
-    pub(crate) const fn is_learned(&self) -> bool {
-        self.learned.is_some()
+    /// Whether a learned limit holds calls back.
+    #[inline]
+    fn believes(&self) -> bool {
+        self.learned.is_some_and(|learned| !learned.is_window) && self.trust.holds()
     }
 
-    /// The rate that headers imply.
-    pub(crate) fn learned_rate(&self) -> Option<f64> {
-        self.learned.map(|learned| learned.rate)
+    /// Whether the server would refuse a call of `cost` now, by what it has stated and whatever that is worth.
+    pub(crate) fn speaks_against(&self, cost: f64) -> bool {
+        let is_lower = self.origin() == Some(Origin::Headers);
+        is_lower
+            && cost > 0.0
+            && self
+                .learned
+                .is_some_and(|learned| !learned.is_window && self.level < at_most(cost, learned.capacity))
+    }
+
+    /// A call that the stated level spoke against was refused, or admitted, after `held` seconds without a call.
+    pub(crate) fn score(&mut self, refused: bool, held: f64) {
+        self.trust.score(refused);
+        if refused {
+            self.trust.lasted(held);
+        }
     }
 
     pub(crate) fn origin(&self) -> Option<Origin> {
@@ -141,18 +148,22 @@ impl Level {
         }
     }
 
-    /// Seconds until a call of `cost` may pass when `ahead` goes first.
+    /// Seconds until a call of `cost` may pass when `ahead` goes first. With `idle` seconds since the last call and none in
+    /// flight, one may go that tests whether the stated limit still holds.
     #[inline]
-    pub(crate) fn wait(&self, ahead: f64, cost: f64, mean: f64, batch: bool) -> f64 {
-        let Some(bucket) = self.bucket else { return 0.0 };
+    pub(crate) fn wait(&self, ahead: f64, cost: f64, mean: f64, batch: bool, idle: Option<f64>) -> f64 {
         if cost <= 0.0 {
             return 0.0;
         }
-        let headroom = if self.is_learned() { HEADROOM * mean } else { 0.0 };
-        let kept = if batch { at_least(headroom, BATCH_RESERVE * bucket.capacity) } else { headroom };
-        let needed = at_most(cost + kept, bucket.capacity);
-        let missing = ahead + needed - self.level;
-        if missing > 0.0 { missing / bucket.rate } else { 0.0 }
+        let missing = |bucket: Bucket, level: f64, headroom: f64| {
+            let kept = if batch { at_least(headroom, BATCH_RESERVE * bucket.capacity) } else { headroom };
+            let needed = at_most(cost + kept, bucket.capacity);
+            at_least((ahead + needed - level) / bucket.rate, 0.0)
+        };
+        let own = self.configured.map_or(0.0, |own| missing(own, self.own, 0.0));
+        let (true, Some(bucket)) = (self.believes(), self.bucket) else { return own };
+        let stated = missing(bucket, self.level, HEADROOM * mean);
+        at_least(idle.map_or(stated, |idle| at_most(stated, self.trust.longest(false) - idle)), own)
     }
 
     /// Takes `cost`; the level may go below 0, so that a call larger than the bucket passes when it is full.
@@ -170,14 +181,14 @@ impl Level {
         }
     }
 
-    /// Learns from what a response states; returns what it tells of the server's level, if anything.
+    /// Learns from what a response states.
     ///
     /// The level is never set to `remaining`: that counts what is in flight twice.
     #[inline]
-    pub(crate) fn observe(&mut self, seen: &Observation<'_>) -> Option<Seen> {
-        let stated = float(seen.limit.limit?);
+    pub(crate) fn observe(&mut self, seen: &Observation<'_>) {
+        let Some(stated) = seen.limit.limit.map(float) else { return };
         if stated < 1.0 || self.learned.is_some_and(|learned| seen.sent_at < learned.as_of) {
-            return None;
+            return;
         }
         self.refill(seen.now);
         let capacity = at_most(stated, LARGEST_LIMIT);
@@ -185,12 +196,13 @@ impl Level {
         let first = self.learned.is_none();
         let (window, window_known) = self.window(seen.limit, capacity, remaining);
         let rate = capacity / window;
-        self.learned = Some(Learned { capacity, window, window_known, as_of: seen.sent_at, rate });
+        let is_window = seen.limit.resets_at_once;
+        self.learned = Some(Learned { capacity, window, window_known, is_window, as_of: seen.sent_at, rate });
         self.combine(seen.now);
 
-        let bucket = self.bucket?;
+        let (Some(bucket), Some(remaining)) = (self.bucket, remaining) else { return };
         let since = at_least(seen.now - seen.sent_at - seen.one_way, 0.0);
-        let server = at_most(remaining? + rate * since, capacity) - seen.sent_after;
+        let server = at_most(remaining + rate * since, capacity) - seen.sent_after;
         let target = at_most(server, bucket.capacity);
         if first && self.configured.is_none() || target < self.level {
             self.level = target;
@@ -200,7 +212,6 @@ impl Level {
         if self.configured.is_some() {
             self.level = at_most(self.level, self.own);
         }
-        Some(Seen { level: server, stated, rate })
     }
 
     /// The window: stated, or derived from how long the used part takes to come back.

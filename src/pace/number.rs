@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Waits shorter than this are none: a timer could not tell them, and would cost a whole tick.
+pub(super) const ROUNDING: Duration = Duration::from_micros(5);
+
 /// The longest wait that is ever told or kept; what is longer is as good as never.
 pub(crate) const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 

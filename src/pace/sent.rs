@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Amounts, Cost, Pace, TokenUsage, Unit};
+use super::pacer::Passed;
+use super::stated::Counted;
+use super::{Amounts, Cost, Pace, TokenUsage};
 
 /// A call that was let go, as the pace remembers it until it ends.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +15,10 @@ pub struct Sent {
     pub(super) before: Amounts,
     /// Whether the tokens were estimated by the caller rather than taken from the mean.
     pub(super) estimated: bool,
+    pub(super) passed: Passed,
+    /// The units whose stated level spoke against it, and how long no call had been sent.
+    pub(super) against: [bool; 4],
+    pub(super) idle: f64,
 }
 
 impl Sent {
@@ -30,6 +36,13 @@ impl Sent {
         let [_, tokens, ..] = self.cost;
         tokens
     }
+
+    /// The call in terms of a window that counts `unit`.
+    pub(super) fn counted(&self, unit: usize) -> Counted {
+        let cost = self.cost.get(unit).copied().unwrap_or(0.0);
+        let before = self.before.get(unit).copied().unwrap_or(0.0);
+        Counted { order: self.passed.order, at: self.at, cost, sum: before + cost }
+    }
 }
 
 /// What a call asks for, resolved against the means of its scope.
@@ -37,213 +50,101 @@ impl Sent {
 pub(crate) struct Demand {
     pub(crate) amounts: Amounts,
     pub(super) estimated: bool,
+    /// Which call it is, if it comes back after a refusal.
+    pub(crate) again: Option<u64>,
 }
 
+/// The weight of one call in the mean cost.
+const MEAN_GAIN: f64 = 1.0 / 64.0;
+
 impl Pace {
-    /// Lets a call go: takes its cost and a slot.
+    /// Lets a call go: takes its cost and its place among those in flight.
     pub fn send(&mut self, cost: Cost, now: Instant) -> Sent {
         let demand = self.demand(cost);
         self.send_demand(&demand, now)
     }
 
-    /// Lets a call go if it can be seen at a glance that nothing holds it back, as is the case for most. Where it is not,
-    /// [`wait_behind`](Self::wait_behind) tells what does, if anything; by that a call may still go.
-    #[inline]
-    pub(crate) fn send_at_once(&mut self, demand: &Demand, batch: bool, now: Instant) -> Option<Sent> {
-        if self.is_closed(now) || !self.slots.is_free() {
-            return None;
-        }
-        let at = self.tick(now);
-        for (unit, cost) in self.units.iter_mut().zip(&demand.amounts) {
-            if !unit.admits(at, *cost, batch) {
-                return None;
+    pub(crate) fn send_demand(&mut self, demand: &Demand, now: Instant) -> Sent {
+        let at = self.seconds(now);
+        let Demand { amounts: cost, estimated, .. } = *demand;
+        self.lone = None;
+        self.pacer.in_flight.take(at);
+        let (mut before, mut against) = ([0.0; 4], [false; 4]);
+        for (((unit, cost), before), against) in
+            self.units.iter_mut().zip(&cost).zip(&mut before).zip(&mut against)
+        {
+            *before = unit.sent;
+            if *cost > 0.0 {
+                unit.level.refill(at);
+                *against = unit.level.speaks_against(*cost);
+                unit.level.take(*cost);
+                unit.sent += cost;
+                learn(&mut unit.mean, *cost);
             }
         }
-        Some(self.take(demand, at, now))
-    }
-
-    pub(crate) fn send_demand(&mut self, demand: &Demand, now: Instant) -> Sent {
-        let at = self.tick(now);
-        for unit in &mut self.units {
-            unit.level.refill(at);
+        let passed = self.pacer.sent(at, self.work(&cost));
+        let idle = (at - self.last_sent).clamp(0.0, 1e9);
+        let sent = Sent { granted: now, at, cost, before, estimated, passed, against, idle };
+        if let Some((unit, window)) = &mut self.stated {
+            window.sent(&sent.counted(*unit));
         }
-        self.take(demand, at, now)
-    }
-
-    // In line where every call goes by; the other caller is for calls that have waited.
-    #[inline(always)]
-    fn take(&mut self, demand: &Demand, at: f64, now: Instant) -> Sent {
-        let Demand { amounts: cost, estimated } = *demand;
-        let mut sent = Sent { granted: now, at, cost, before: [0.0; 4], estimated };
-        for ((unit, cost), before) in self.units.iter_mut().zip(&sent.cost).zip(&mut sent.before) {
-            *before = unit.take(at, *cost);
-        }
-        self.slots.take();
         self.last_sent = self.last_sent.max(at);
         sent
     }
 
-    /// Gives back the slot of a call that has ended, however it ended.
+    /// A call, however it ended, is no longer in flight.
     pub const fn ended(&mut self) {
-        self.slots.release();
+        self.pacer.in_flight.release();
     }
 
-    /// A call, whose slot is still held, has ended cleanly with the end of its body.
-    #[inline]
+    /// A call that is still counted as in flight has ended cleanly with the end of its body.
     pub fn succeeded(&mut self, sent: &Sent, now: Instant) {
-        let took = (self.tick(now) - sent.at).max(0.0);
-        self.mean_duration = if self.mean_duration > 0.0 {
-            self.mean_duration + 0.1 * (took - self.mean_duration)
-        } else {
-            took
-        };
-        self.slots.succeeded();
-        self.slot_failures = 0;
+        let took = (self.seconds(now) - sent.at).max(0.0);
+        let gain = if self.mean_duration > 0.0 { 0.1 } else { 1.0 };
+        self.mean_duration += gain * (took - self.mean_duration);
+        self.too_many = 0;
+        self.pacer.in_flight.ended_cleanly(self.seconds(now), sent.at);
     }
 
-    /// Gives back the cost of a call that was let go and never sent.
+    /// Gives back all that was taken for a call that was let go and never sent, as if it had not been.
     pub fn give_back(&mut self, sent: &Sent, now: Instant) {
         self.correct(sent, &[0.0; 4], now);
+        self.pacer.returned(&sent.passed);
     }
 
     /// Replaces the estimate of a call by its usage, in both directions.
-    #[inline]
     pub fn settle(&mut self, sent: &mut Sent, usage: TokenUsage, now: Instant) {
         let actual = usage.amounts();
+        let beyond = if sent.cost.get(self.lead).is_some_and(|cost| *cost > 0.0) {
+            self.work(&actual) - self.work(&sent.cost)
+        } else {
+            0.0
+        };
+        self.pacer.correct(beyond);
         self.correct(sent, &actual, now);
         if !sent.estimated {
             for (unit, tokens) in self.units.iter_mut().zip(actual).skip(1) {
-                unit.pacer.learn_mean(tokens);
+                learn(&mut unit.mean, tokens);
             }
         }
         sent.cost = actual;
     }
 
-    // In line where every call with a usage goes by; the other caller is for calls that were never sent.
-    #[inline(always)]
     fn correct(&mut self, sent: &Sent, actual: &Amounts, now: Instant) {
-        let at = self.tick(now);
+        let at = self.seconds(now);
         for ((unit, estimate), actual) in self.units.iter_mut().zip(&sent.cost).zip(actual) {
             unit.level.refill(at);
             unit.level.add(estimate - actual);
-            unit.window.correct(sent.at, actual - estimate);
-            unit.pacer.correct(actual - estimate);
+        }
+        if let Some((unit, window)) = &mut self.stated {
+            let (call, actual) = (sent.counted(*unit), actual.get(*unit).copied().unwrap_or(0.0));
+            window.uncount(&Counted { cost: call.cost - actual, ..call });
         }
     }
 }
 
-impl Unit {
-    /// Whether it can be seen at a glance that a call of `cost` may pass with nobody before it.
-    #[inline]
-    fn admits(&mut self, at: f64, cost: f64, batch: bool) -> bool {
-        self.pacer.arrived(at);
-        self.level.refill(at);
-        !self.pacer.is_pacing()
-            && self.level.wait(0.0, cost, self.pacer.mean(), batch) <= 0.0
-            && self.window.wait(at, 0.0, cost) <= 0.0
-    }
-
-    /// Takes the `cost` of a call, if any; returns everything sent before it. The level has been refilled.
-    #[inline]
-    fn take(&mut self, at: f64, cost: f64) -> f64 {
-        if cost <= 0.0 {
-            return self.pacer.sent();
-        }
-        self.level.take(cost);
-        self.window.take(cost);
-        let cap = self.level.bucket().map(|bucket| bucket.rate);
-        self.pacer.send(at, cost, cap)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::clock::{self, Draws};
-    use crate::pace::{Limits, TokenEstimate, Wait, WaitCause};
-    use crate::reading::ServiceLimit;
-    use crate::units::{QuotaUnit, QuotaUnits};
-
-    /// The long way: whatever holds the call back is reckoned.
-    fn send_after_all(pace: &mut Pace, demand: &Demand, batch: bool, now: Instant) -> Result<Sent, Wait> {
-        pace.arrived(now);
-        let wait = pace.wait_behind(&[0.0; 4], &demand.amounts, batch, now);
-        if wait.cause == WaitCause::Nothing { Ok(pace.send_demand(demand, now)) } else { Err(wait) }
-    }
-
-    /// Both ways lead to the same, to the last bit of what is kept.
-    fn send(pace: &mut Pace, cost: Cost, batch: bool, now: Instant) -> (Result<Sent, Wait>, bool) {
-        let demand = pace.demand(cost);
-        let mut other = pace.clone();
-        let expected = send_after_all(&mut other, &demand, batch, now);
-        let at_once = pace.send_at_once(&demand, batch, now);
-        let is_at_once = at_once.is_some();
-        let sent = match at_once {
-            Some(sent) => Ok(sent),
-            None => send_after_all(pace, &demand, batch, now),
-        };
-        assert_eq!(format!("{sent:?} {pace:?}"), format!("{expected:?} {other:?}"));
-        (sent, is_at_once)
-    }
-
-    fn stated(draws: &mut Draws) -> [ServiceLimit; 2] {
-        [QuotaUnit::Requests, QuotaUnit::Tokens].map(|unit| ServiceLimit {
-            limit: Some(100 + draws.next() % 10_000),
-            remaining: Some(draws.next() % 10_000),
-            reset: Some(Duration::from_millis(draws.next() % 60_000)),
-            resets_at_once: draws.next().is_multiple_of(4),
-            ..ServiceLimit::new(unit)
-        })
-    }
-
-    #[test]
-    fn what_is_let_go_at_a_glance_would_have_been_let_go_after_all() {
-        let (mut at_once, mut after_all, mut held_back) = (0, 0, 0);
-        for seed in 0..60_u64 {
-            let mut draws = Draws::seeded(seed);
-            let mut limits = Limits::new();
-            if seed.is_multiple_of(2) {
-                limits = limits.requests_per_minute(60 + draws.next() % 600);
-            }
-            if seed.is_multiple_of(3) {
-                limits = limits.tokens_per_minute(10_000 + draws.next() % 100_000);
-            }
-            if seed.is_multiple_of(5) {
-                limits = limits.concurrency(4);
-            }
-            let mut now = clock::now();
-            let mut pace = Pace::new(limits, now);
-            let mut calls: Vec<Sent> = Vec::new();
-            for _ in 0..100 {
-                let longest = if draws.next().is_multiple_of(4) { 60_000_000 } else { 1_000_000 };
-                now += Duration::from_micros(draws.next() % longest);
-                let estimate = TokenEstimate::new(draws.next() % 1_000, draws.next() % 500);
-                let cost =
-                    if draws.next().is_multiple_of(3) { Cost::request() } else { Cost::from(estimate) };
-                match send(&mut pace, cost, draws.next().is_multiple_of(4), now) {
-                    (Ok(sent), true) => (at_once, _) = (at_once + 1, calls.push(sent)),
-                    (Ok(sent), false) => (after_all, _) = (after_all + 1, calls.push(sent)),
-                    (Err(_), _) => held_back += 1,
-                }
-                let Some(mut call) = draws.next().is_multiple_of(2).then(|| calls.pop()).flatten() else {
-                    continue;
-                };
-                now += Duration::from_micros(draws.next() % 1_000_000);
-                match draws.next() % 16 {
-                    0 => {
-                        let advice = Some(Duration::from_millis(draws.next() % 3_000));
-                        let _ = pace.refused(&call, advice, QuotaUnits::EMPTY, None, 0.5, now);
-                    }
-                    1 => pace.give_back(&call, now),
-                    2..6 => pace.observe(&call, &stated(&mut draws), now),
-                    6..12 => pace.settle(&mut call, TokenUsage::new(draws.next() % 1_000, 100), now),
-                    _ => pace.succeeded(&call, now),
-                }
-                pace.ended();
-            }
-        }
-        assert!(at_once > 1_000 && after_all > 30 && held_back > 1_000, "{at_once} {after_all} {held_back}");
+fn learn(mean: &mut f64, cost: f64) {
+    if cost > 0.0 {
+        *mean += if *mean > 0.0 { MEAN_GAIN * (cost - *mean) } else { cost };
     }
 }

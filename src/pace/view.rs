@@ -24,11 +24,11 @@ pub struct UnitState {
     pub rate: Option<f64>,
     /// Where the rate in force comes from.
     pub origin: Option<LimitOrigin>,
-    /// The capacity of the server as refusals imply it, in units per second.
+    /// The rate in force as refusals have taught it, in units per second.
     pub learned_capacity: Option<f64>,
     /// What is left of a fixed window until it resets, in units.
     pub window_left: Option<f64>,
-    /// Whether calls are being let go one after another.
+    /// Whether calls go one after another at the learned rate.
     pub is_pacing: bool,
     /// The mean cost of a call, in units.
     pub mean_cost: f64,
@@ -61,8 +61,9 @@ impl Pace {
         self.units
             .iter()
             .zip(PACED)
-            .filter(|(unit, _)| unit.level.bucket().is_some() || unit.pacer.sent() > 0.0)
-            .map(|(unit, name)| {
+            .enumerate()
+            .filter(|(_, (unit, _))| unit.level.bucket().is_some() || unit.sent > 0.0)
+            .map(|(place, (unit, name))| {
                 let mut level = unit.level.clone();
                 level.refill(at);
                 let bucket = level.bucket();
@@ -75,10 +76,18 @@ impl Pace {
                         Origin::Configured => LimitOrigin::Configured,
                         Origin::Headers => LimitOrigin::Headers,
                     }),
-                    learned_capacity: unit.pacer.capacity(),
-                    window_left: unit.window.left(at),
-                    is_pacing: unit.pacer.is_pacing(),
-                    mean_cost: unit.pacer.mean(),
+                    learned_capacity: self
+                        .pacer
+                        .rate()
+                        .filter(|_| place == self.lead)
+                        .map(|rate| rate * unit.mean.max(f64::MIN_POSITIVE)),
+                    window_left: self
+                        .stated
+                        .as_ref()
+                        .filter(|(stated, _)| *stated == place)
+                        .and_then(|(_, window)| window.end().filter(|end| at < *end).map(|_| window.left())),
+                    is_pacing: self.pacer.is_pacing() && place == self.lead,
+                    mean_cost: unit.mean,
                 }
             })
             .collect()
@@ -88,7 +97,7 @@ impl Pace {
     pub(crate) fn room(&self, now: Instant) -> Room {
         let mut room = Room::default();
         let least = |known: Option<u64>, new: u64| Some(known.map_or(new, |known| known.min(new)));
-        let mean_input = self.units.get(2).map_or(0.0, |unit| unit.pacer.mean());
+        let mean_input = self.units.get(2).map_or(0.0, |unit| unit.mean);
         for state in self.unit_states(now) {
             if let (Some(level), mean) = (state.level, state.mean_cost)
                 && mean > 0.0
@@ -116,8 +125,9 @@ impl Pace {
                 room.concurrency = least(room.concurrency, busy);
             }
         }
-        if let Some(limit) = self.slots.limit() {
-            let free = u64::from(limit.saturating_sub(self.slots.in_flight()));
+        let in_flight = &self.pacer.in_flight;
+        if let Some(limit) = in_flight.cap() {
+            let free = u64::from(limit.saturating_sub(in_flight.count()));
             room.calls = least(room.calls, free);
             room.concurrency = least(room.concurrency, u64::from(limit));
         }

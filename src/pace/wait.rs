@@ -4,12 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::level::{Origin, STALE};
-use super::number::duration;
-use super::{Amounts, Cost, Pace};
-
-/// See [`Pace::wait_behind`].
-const ROUNDING: Duration = Duration::from_micros(5);
+use super::number::{ROUNDING, duration};
+use super::stated::NEVER;
+use super::{Amounts, Cost, Demand, Pace};
 
 /// How long a call has to wait, and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,75 +30,81 @@ pub enum WaitCause {
     CoolDown,
     /// A configured or stated limit: the level of its unit is too low.
     Limit,
-    /// The drip after a refusal, or shortly before one is to be expected.
+    /// The rate at which a scope re-opens after refusals.
     Pacing,
-    /// All slots are taken by calls in flight.
+    /// The calls in flight: one has to end first.
     Concurrency,
     /// The other processes of the fleet.
     Fleet,
 }
 
 impl Pace {
-    /// A call arrives; an idle pacer opens.
-    #[inline]
-    pub fn arrived(&mut self, now: Instant) {
-        if self.is_closed(now) {
-            return;
-        }
-        let at = self.tick(now);
-        for unit in &mut self.units {
-            unit.pacer.arrived(at);
-        }
-    }
-
     /// How long a call of `cost` waits when nothing is ahead of it.
     #[must_use]
     pub fn wait(&mut self, cost: Cost, batch: bool, now: Instant) -> Wait {
         let demand = self.demand(cost);
-        self.wait_behind(&[0.0; 4], &demand.amounts, batch, now)
+        self.wait_behind(&[0.0; 4], &demand, batch, now)
     }
 
-    /// How long a call waits when calls of the cost `ahead` go first: the longest of the cool-down, of every level and
-    /// of every pacer.
-    pub(crate) fn wait_behind(&mut self, ahead: &Amounts, cost: &Amounts, batch: bool, now: Instant) -> Wait {
-        let at = self.tick(now);
+    /// How long a call waits when calls of the cost `ahead` go first: the longest of the cool-down, of every level, of the
+    /// stated window and of the pace. What is stated and the pace bind others than a call that was refused
+    /// [alone](Self::is_lone): it keeps its own plan, within the configured limits.
+    pub(crate) fn wait_behind(
+        &mut self,
+        ahead: &Amounts,
+        demand: &Demand,
+        batch: bool,
+        now: Instant,
+    ) -> Wait {
+        let cost = &demand.amounts;
+        let at = self.seconds(now);
+        let in_flight = self.pacer.in_flight.count();
         let [requests_ahead, ..] = *ahead;
-        let (mut limit, mut pacing) = (0.0_f64, 0.0_f64);
+        let is_lone = requests_ahead <= 0.0 && self.is_lone(demand);
+        let idle = (requests_ahead <= 0.0 && in_flight == 0).then_some(at - self.last_sent);
+        let idle = if is_lone { Some(f64::INFINITY) } else { idle };
+        let mut limit = 0.0_f64;
         for ((unit, ahead), cost) in self.units.iter_mut().zip(ahead).zip(cost) {
-            // Most scopes have limits in one unit or two.
-            if unit.level.bucket().is_none() && !unit.pacer.is_pacing() && unit.window.left(at).is_none() {
-                continue;
-            }
             unit.level.refill(at);
-            let mut low = unit.level.wait(*ahead, *cost, unit.pacer.mean(), batch);
-            if unit.level.is_learned() && requests_ahead <= 0.0 && low > 0.0 && self.slots.in_flight() == 0 {
-                // What headers said a minute ago may hold no longer; one call may find out. A configured limit
-                // that is the lower one is not doubted.
-                if unit.level.origin() != Some(Origin::Configured) {
-                    low = low.min(self.last_sent + STALE - at);
-                }
+            limit = limit.max(unit.level.wait(*ahead, *cost, unit.mean, batch, idle));
+        }
+        let work_ahead = if requests_ahead > 0.0 { self.work_of(ahead) } else { 0.0 };
+        let mut pace = self.pacer.earliest(at, work_ahead);
+        if is_lone {
+            pace = self.pacer.closed();
+        }
+        let mut must_end = !self.pacer.in_flight.is_free(batch);
+        if !is_lone && let Some((unit, window)) = &mut self.stated {
+            let pending = &self.pacer.pending;
+            let times = (pending.refusal_takes(), pending.patience());
+            let stated = window.earliest(at, in_flight, pace, self.pacer.closed(), times);
+            // A closing that holds decides by itself; one pilot goes first, whatever the pace is.
+            if stated < NEVER {
+                (pace, limit) = if stated > pace { (pace, limit.max(stated - at)) } else { (stated, limit) };
+            } else {
+                must_end = true;
             }
-            limit = limit.max(low).max(unit.window.wait(at, *ahead, *cost));
-            if *cost > 0.0 && unit.pacer.is_pacing() {
-                pacing = pacing.max(unit.pacer.wait(at, *ahead, *cost, unit.level.learned_rate()));
+            let of = |amounts: &Amounts| amounts.get(*unit).copied().unwrap_or(0.0);
+            if let Some(end) = window.end()
+                && window.holds_back(of(ahead), of(cost))
+            {
+                limit = limit.max(end - at);
             }
         }
+        let pacing = pace - at;
         let (learned, learned_cause) =
             if pacing > limit { (pacing, WaitCause::Pacing) } else { (limit, WaitCause::Limit) };
         let learned = duration(learned);
         let closed = self.closed_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        // What pacing adds of less than this is the rounding of its arithmetic, and would cost a tick of the timer.
         let (time, cause) = if closed.saturating_add(ROUNDING) >= learned {
             (closed, WaitCause::CoolDown)
         } else {
             (learned, learned_cause)
         };
-        if !time.is_zero() {
-            Wait { time, cause }
-        } else if self.slots.is_free() {
-            Wait { time, cause: WaitCause::Nothing }
-        } else {
-            Wait { time, cause: WaitCause::Concurrency }
+        match time.is_zero() {
+            false => Wait { time, cause },
+            true if must_end => Wait { time, cause: WaitCause::Concurrency },
+            true => Wait { time, cause: WaitCause::Nothing },
         }
     }
 }

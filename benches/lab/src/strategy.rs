@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use reqwest_admission::gate::{Gate, GateBuilder};
+use reqwest_admission::gate::Gate;
 use reqwest_admission::pace::TokenEstimate;
 use reqwest_admission::policy::AttemptTimeout;
 use reqwest_admission::{Admission, AdmissionPolicy, CallReport, LatencyBudget};
@@ -156,13 +156,7 @@ fn admission(setting: &Setting, has_gate: bool) -> Admission {
 #[expect(clippy::expect_used, reason = "valid settings")]
 fn gate(setting: &Setting, seed: u64) -> Gate {
     let gate = Gate::builder().seed(seed);
-    let gate = if setting.is_told_of_fleet { told_of_fleet(gate) } else { gate };
-    gate.build().expect("a gate")
-}
-
-/// Tells a gate that other processes share its limits. There is no way yet, so it is not told.
-const fn told_of_fleet(gate: GateBuilder) -> GateBuilder {
-    gate
+    gate.shared_limit(setting.is_told_of_fleet).build().expect("a gate")
 }
 
 #[derive(Debug)]

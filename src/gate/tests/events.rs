@@ -14,7 +14,7 @@ use super::super::cell::{Answer, Outcome, Request, Wakers};
 use super::super::queue::{Number, Priority};
 use super::super::state::{Bounds, State};
 use crate::clock::Draws;
-use crate::pace::{Cost, Limits, Planned, Sent, TokenEstimate};
+use crate::pace::{Cost, Limits, RefusedCall, Rules, Sent, TokenEstimate};
 use crate::units::{QuotaUnit, QuotaUnits};
 
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl World {
         let now = Instant::now();
         let bounds = Bounds { most_waiting: 1_000, longest_wait: None };
         let limits = Limits::new().tokens_per_minute(3_000);
-        let state = State::new(limits, Draws::seeded(1), bounds, false, now);
+        let state = State::new(limits, Rules::default(), Draws::seeded(1), bounds, false, now);
         Self { state, now, waiting: Vec::new(), in_flight: Vec::new() }
     }
 
@@ -103,7 +103,7 @@ impl World {
 
     fn arrive(&mut self, request: &Request, is_polled: bool) {
         let since = request.place.map_or(self.now, |(_, since)| since);
-        let answer = self.locked(|state, now, wakers| state.answer(request, now, wakers));
+        let answer = self.locked(|state, now, wakers| state.reserve(request, now, wakers));
         let class = request.class;
         match answer {
             Answer::Granted(number, call) => self.in_flight.push((class, number, since, call)),
@@ -141,7 +141,7 @@ impl World {
             Event::Arrive { class, tokens, deadline, is_polled } => {
                 let cost = Cost::from(TokenEstimate::new(*tokens, 0));
                 let deadline = deadline.map(|after| self.now + after);
-                self.arrive(&Request { cost, class: *class, deadline, place: None }, *is_polled);
+                self.arrive(&Request { cost, class: *class, deadline, place: None, kind: 0 }, *is_polled);
             }
             Event::Poll(task) => {
                 let count = self.waiting.len().max(1);
@@ -165,13 +165,21 @@ impl World {
                 let (class, number, since, call) = self.in_flight.remove(call % self.in_flight.len());
                 let unit = if *slots { QuotaUnit::Concurrency } else { QuotaUnit::Tokens };
                 let number = self.locked(|state, now, wakers| {
-                    let planned = Planned::from(advice.unwrap_or_default());
-                    state.refused(&call, *advice, QuotaUnits::EMPTY.with(unit), planned, now, wakers);
-                    state.number_after_refusal(number)
+                    let refusal = RefusedCall {
+                        who: (number.call(), 0),
+                        advice: *advice,
+                        planned: advice.unwrap_or_default(),
+                        exhausted: QuotaUnits::EMPTY.with(unit),
+                        is_alone: false,
+                        refusals: number.refusals(),
+                        draw: 0.5,
+                    };
+                    let lesson = state.refused(&call, refusal, &[], now, wakers);
+                    state.number_after_refusal(number, lesson.is_suspect)
                 });
                 let cost = Cost::from(TokenEstimate::new(50, 0));
                 let place = Some((number, since));
-                self.arrive(&Request { cost, class, deadline: None, place }, true);
+                self.arrive(&Request { cost, class, deadline: None, place, kind: 0 }, true);
             }
             Event::Close(wait) => self.locked(|state, now, wakers| state.close(*wait, now, wakers)),
             Event::Configure(tokens, slots) => {
@@ -211,8 +219,9 @@ impl World {
         };
         let task = self.waiting.iter().find(|task| task.number == holder);
         let Some(task) = task else { return Err(TestCaseError::fail("nobody holds the timer")) };
-        // While all slots are taken it is their end that lets somebody go.
-        let is_free = pace.slots().is_free();
+        // While as many are in flight as may be, it is their end that lets somebody go.
+        let in_flight = pace.in_flight();
+        let is_free = in_flight.cap().is_none_or(|cap| in_flight.count() < cap);
         if let Some(release) = release.filter(|_| is_free) {
             // Moments are told in whole microseconds.
             let latest = release + Duration::from_micros(10);

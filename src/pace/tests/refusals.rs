@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::{refusal, refuse};
+use crate::pace::{Cost, Limits, Pace, RefusedCall, Rules, Sent, TokenEstimate, WaitCause};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reqwest_admission::pace::{Cost, Limits, Pace, Sent, TokenEstimate, WaitCause};
-use reqwest_admission::units::QuotaUnits;
 
 /// Refusals of one kind, one after another.
 #[derive(Debug, Clone)]
@@ -64,27 +64,33 @@ struct Course {
     now: Instant,
     /// Nothing may be sent before.
     floor: Instant,
+    calls: u64,
 }
 
 impl Course {
     fn new() -> Self {
         let now = Instant::now();
-        Self { pace: Pace::new(Limits::new(), now), now, floor: now }
+        // What is advised holds for all here, whatever the others' luck.
+        let rules = Rules { always_for_all: true, ..Rules::default() };
+        Self { pace: Pace::with_rules(Limits::new(), rules, now), now, floor: now, calls: 0 }
     }
 
     fn later(&mut self, time: Duration) {
         self.now = self.now.checked_add(time).unwrap_or(self.now);
     }
 
-    /// Waits as told and sends.
-    fn send(&mut self, cost: u64) -> Result<Sent, TestCaseError> {
+    /// Waits as told and sends, unless a call in flight has to end first.
+    fn send(&mut self, cost: u64) -> Result<Option<Sent>, TestCaseError> {
         let cost = Cost::from(TokenEstimate::new(cost, 0));
         for _ in 0..100 {
-            self.pace.arrived(self.now);
             let wait = self.pace.wait(cost, false, self.now);
             if wait.cause == WaitCause::Nothing {
                 prop_assert!(self.now >= self.floor, "{:?} too early", self.floor - self.now);
-                return Ok(self.pace.send(cost, self.now));
+                return Ok(Some(self.pace.send(cost, self.now)));
+            }
+            if wait.cause == WaitCause::Concurrency {
+                prop_assert!(self.pace.in_flight().count() > 0, "nobody is in flight");
+                return Ok(None);
             }
             self.later(wait.time);
         }
@@ -92,23 +98,27 @@ impl Course {
     }
 
     fn passed(&mut self, sent: &Sent) {
-        self.pace.observe(sent, &[], self.now);
+        self.calls += 1;
+        self.pace.observe(sent, (self.calls, 0), &[], self.now);
         self.pace.succeeded(sent, self.now);
         self.pace.ended();
     }
 
     fn play(&mut self, series: &Series, draw: f64) -> Result<(), TestCaseError> {
         for _ in 0..series.repeats {
-            let passed = (0..series.passed).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
-            let refused =
-                (0..series.refused).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
+            let mut send = |calls| -> Result<Vec<_>, TestCaseError> {
+                let sent = (0..calls).map(|_| self.send(series.cost)).collect::<Result<Vec<_>, _>>()?;
+                Ok(sent.into_iter().flatten().collect())
+            };
+            let (passed, refused) = (send(series.passed)?, send(series.refused)?);
             self.later(series.trip);
             for sent in &passed {
                 self.passed(sent);
             }
             for sent in &refused {
-                self.pace.refused(sent, series.advice, QuotaUnits::EMPTY, None, draw, self.now);
-                self.pace.ended();
+                self.calls += 1;
+                let refused = RefusedCall { who: (self.calls, 0), draw, ..refusal(series.advice) };
+                refuse(&mut self.pace, sent, &refused, self.now);
                 let advised = self.now.checked_add(series.advice.unwrap_or_default());
                 self.floor = self.floor.max(advised.unwrap_or(self.floor));
             }
@@ -136,7 +146,7 @@ impl Course {
         let mut last = start;
         for _ in 0..1_000 {
             last = self.now;
-            let sent = self.send(100)?;
+            let sent = self.send(100)?.ok_or_else(|| TestCaseError::fail("nobody is in flight"))?;
             self.passed(&sent);
         }
         let took = last.saturating_duration_since(start);

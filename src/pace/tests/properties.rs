@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::{refusal, refuse};
+use crate::pace::{Cost, Limits, Pace, RefusedCall, Rules, Sent, TokenEstimate, TokenUsage, WaitCause};
+use crate::reading::ServiceLimit;
+use crate::units::{QuotaUnit, QuotaUnits};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use reqwest_admission::pace::{Cost, Limits, Pace, Sent, TokenEstimate, TokenUsage, WaitCause};
-use reqwest_admission::reading::ServiceLimit;
-use reqwest_admission::units::{QuotaUnit, QuotaUnits};
 
 const UNITS: [QuotaUnit; 6] = [
     QuotaUnit::Requests,
@@ -208,22 +209,22 @@ proptest! {
     ) {
         let start = Instant::now();
         let mut now = start;
-        let mut pace = Pace::new(Limits::new(), now);
+        let rules = Rules { always_for_all: true, ..Rules::default() };
+        let mut pace = Pace::with_rules(Limits::new(), rules, now);
         let mut floor = now;
         for (advice, pause, before) in advices {
             let calls: Vec<Sent> = (0..=before).map(|_| pace.send(tokens(100), now)).collect();
             now = at(now, Duration::from_millis(pause));
             for sent in &calls {
                 let advice = Duration::from_millis(advice);
-                pace.refused(sent, Some(advice), QuotaUnits::EMPTY, (before == 0).then_some(advice.into()), draw, now);
-                pace.ended();
+                let is_alone = before == 0;
+                refuse(&mut pace, sent, &RefusedCall { is_alone, draw, ..refusal(Some(advice)) }, now);
                 floor = floor.max(at(now, advice));
             }
             let wait = pace.wait(tokens(100), false, now);
             prop_assert!(at(now, wait.time) >= floor);
             let early = floor.checked_sub(Duration::from_nanos(1)).filter(|early| *early >= now);
             if let Some(early) = early {
-                pace.arrived(early);
                 prop_assert!(!pace.wait(tokens(100), false, early).time.is_zero());
             }
         }
@@ -242,7 +243,7 @@ proptest! {
             while pace.wait(Cost::request(), false, now).cause == WaitCause::Nothing {
                 let call = pace.send(Cost::request(), now);
                 sent = sent.saturating_add(1);
-                pace.observe(&call, &limits, now);
+                pace.observe(&call, (0, 0), &limits, now);
                 pace.succeeded(&call, now);
                 pace.ended();
             }
@@ -263,12 +264,11 @@ proptest! {
             match event {
                 Event::Pass(time) => now = at(now, time),
                 Event::Send(prompt, output) => {
-                    pace.arrived(now);
                     out.push(pace.send(Cost::from(TokenEstimate::new(prompt, output)), now));
                 }
                 Event::Observe(limits) => {
                     if let Some(sent) = out.last() {
-                        pace.observe(sent, &limits, now);
+                        pace.observe(sent, (0, 0), &limits, now);
                     }
                 }
                 Event::Settle(input, output) => {
@@ -280,8 +280,9 @@ proptest! {
                     if let Some(sent) = out.pop() {
                         // A year's advice is obeyed for a year; here it would only hide everything else.
                         let advice = advice.map(|wait| wait.min(Duration::from_secs(3_600)));
-                        pace.refused(&sent, advice, named(&units), alone.then(|| advice.unwrap_or_default().into()), draw, now);
-                        pace.ended();
+                        let planned = advice.filter(|_| alone).unwrap_or_default();
+                        let refused = RefusedCall { exhausted: named(&units), planned, is_alone: alone, draw, ..refusal(advice) };
+                        refuse(&mut pace, &sent, &refused, now);
                     }
                 }
                 Event::End => {
