@@ -62,10 +62,7 @@ impl Pace {
     /// [resets at once](ServiceLimit::resets_at_once) is believed as far as it came true.
     pub(crate) fn observe(&mut self, sent: &Sent, who: (u64, u64), limits: &[ServiceLimit], now: Instant) {
         let at = self.seconds(now);
-        // A report of what was learned elsewhere has no trip.
-        if at > sent.at {
-            self.shortest_trip = at_most(at - sent.at, self.shortest_trip);
-        }
+        self.shortest_trip = at_most(at_least(at - sent.at, 0.0), self.shortest_trip);
         self.score(sent, false);
         let heard = Heard { now: at, call: sent.passed, who };
         let patience = self.pacer.pending.patience();

@@ -60,11 +60,11 @@ struct Trial {
 }
 
 impl Trial {
-    /// Many are refused for nothing: no more goes through than while slow.
+    /// Many are refused for little: the more are, the more has to go through than while slow.
     fn is_vain(&self, now: f64) -> bool {
-        self.admitted >= LONG
-            && self.calls.refused > DEAR * self.calls.admitted
-            && self.admitted < self.slow * (now - self.began)
+        let share = self.calls.refused / self.calls.admitted.max(1.0);
+        let pays = 1.0 + share - DEAR;
+        self.admitted >= LONG && share > DEAR && self.admitted < pays * self.slow * (now - self.began)
     }
 }
 
@@ -172,8 +172,9 @@ impl Undo {
             return true;
         }
         // A trial that goes well but for bad luck goes on.
-        let goes_on =
-            self.trial.is_some_and(|trial| trial.calls.refused <= self.borne * trial.calls.admitted + 2.0);
+        let goes_on = self
+            .trial
+            .is_some_and(|trial| trial.calls.refused <= self.borne * trial.calls.admitted + 2.0);
         if goes_on {
             self.credit = CREDIT;
         }

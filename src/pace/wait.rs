@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::number::{ROUNDING, duration};
+use super::number::{ROUNDING, at_most, duration};
 use super::stated::NEVER;
 use super::{Amounts, Cost, Demand, Pace};
 
@@ -76,7 +76,8 @@ impl Pace {
         let mut must_end = !self.pacer.in_flight.is_free(batch);
         if !is_lone && let Some((unit, window)) = &mut self.stated {
             let pending = &self.pacer.pending;
-            let times = (pending.refusal_takes(), pending.patience());
+            // A closing ends no later than the response that stated it says, which counts from its receipt.
+            let times = (at_most(pending.refusal_takes(), self.shortest_trip), pending.patience());
             let stated = window.earliest(at, in_flight, pace, self.pacer.closed(), times);
             // A closing that holds decides by itself; one pilot goes first, whatever the pace is.
             if stated < NEVER {

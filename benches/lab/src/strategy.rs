@@ -106,7 +106,8 @@ impl Strategy {
         }
         play(scenario, |world, process| {
             let origin = Origin(Arc::clone(world));
-            let setting = Setting::new(scenario.seed, process, world.start);
+            let is_told_of_fleet = scenario.processes > 1;
+            let setting = Setting { is_told_of_fleet, ..Setting::new(scenario.seed, process, world.start) };
             Process { client: self.client(&setting, origin) }
         })
     }
