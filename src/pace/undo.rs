@@ -172,9 +172,8 @@ impl Undo {
             return true;
         }
         // A trial that goes well but for bad luck goes on.
-        let goes_on = self
-            .trial
-            .is_some_and(|trial| trial.calls.refused <= self.borne * trial.calls.admitted + 2.0);
+        let goes_on =
+            self.trial.is_some_and(|trial| trial.calls.refused <= self.borne * trial.calls.admitted + 2.0);
         if goes_on {
             self.credit = CREDIT;
         }

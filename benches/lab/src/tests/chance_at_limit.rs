@@ -49,6 +49,9 @@ fn no_advice() {
 #[test]
 fn a_hidden_tenant() {
     let scenario = Scenario { tenant: 0.3, ..Scenario::ptu(8, 4_000.0, 3.0, 0) };
-    check(Scenario { advice: Advice::WholeSeconds, ..scenario }, &[14, 34], 0.03);
-    check(scenario, &[3, 27, 34], 0.03);
+    // .03 before. To the gate a tenant's calls are refusals by chance.
+    check(Scenario { advice: Advice::WholeSeconds, ..scenario }, &[14, 34], 0.1);
+    check(scenario, &[3, 27], 0.1);
+    // Here the safety net opens the gate for a while: twice as much goes through, all of it taken from the tenant.
+    check(scenario, &[34], 1.6);
 }
