@@ -28,22 +28,24 @@
 //!    refused within three times what refusals take was admitted, and verdicts are given in the order of sending.
 //! 2. **Closed runs** (`pacer`). From the second refusal in a row on the scope is closed: single probes, waits that double. The
 //!    rate is decided by the first call admitted afterwards, and nowhere else.
-//! 3. **Where it falls to** (`pacer`). What went through in a cycle, closed time included, is the capacity where unused
-//!    capacity is saved; elsewhere it is less. So the new top is the middle between that and the rate reached, and the
-//!    throughput alone where the scope was shut for most of the cycle. A refusal is judged by what its call was *sent* at.
-//! 4. **The loop is no faster than its feedback** (`curve`, `pacer`). The way back grows with the time that refusals take, with
-//!    the time that they close the scope, and where the curve was refused far beyond a top that had not moved.
+//! 3. **Where it falls to** (`pacer`). What went through in a cycle, closed time included, is the capacity if unused
+//!    capacity is saved; otherwise it is less. So the new top is the middle between that and the rate reached, or the
+//!    throughput alone if the scope was shut for most of the cycle. A first burst that was mostly refused tells no rate.
+//! 4. **The loop is no faster than its feedback** (`curve`, `pacer`). The way back grows with the time that refusals take, and
+//!    with the time that they close the scope.
 //! 5. **Pacing has to pay** (`undo`). Refusals that come early, several times in a row, are no limit: the cut is undone as TCP
-//!    undoes a spurious one (Eifel, RFC 3522; F-RTO, RFC 5682), and the share that comes at any rate is borne.
-//! 6. **In flight** (`in_flight`). Where the number in flight splits the refused calls from the admitted ones, that is capped
+//!    undoes a spurious one (Eifel, RFC 3522; F-RTO, RFC 5682), and the share that comes at any rate is borne, unless a long
+//!    trial shows that nothing more goes through for it.
+//! 6. **In flight** (`in_flight`). If the number in flight splits the refused calls from the admitted ones, that is capped
 //!    instead.
 //! 7. **Witnesses and suspects** (`witnesses`, `suspects`). Advice is for all, unless calls sent after the refused one, in its
 //!    advised time and before it was heard of, went through. A call or route that is refused again and again while others go
 //!    through says nothing of the scope.
-//! 8. **Statements are hypotheses** (`stated`, `level`, `trust`). What headers state holds calls back as far as it came true.
+//! 8. **Statements are hypotheses** (`stated`, `level`, `trust`). What headers state holds calls back as far as it came true:
+//!    at first for a minute, later for twice as long as it ever did. Two calls that both took the last one contradict it.
 //!
 //! Rates are in calls of mean cost: a call of twice the mean tokens keeps the next one back twice as long. Below it all is a
-//! net (`net`): where pacing lets through less than half of what it would without, it is given up.
+//! net (`net`): if pacing lets through less than half of what would go through without it, it is given up.
 
 mod cost;
 mod curve;

@@ -57,7 +57,7 @@ fn one_full_backend() -> Origin {
     let mut state = 7_u64;
     Origin::new(move |_, _| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if (state >> 33) % 10 == 0 {
+        if (state >> 33).is_multiple_of(10) {
             Answer::status(429).header("retry-after-ms", "2000").after(ms(3))
         } else {
             Answer::ok().after(ms(50))
