@@ -18,6 +18,8 @@ const CHANCE: u32 = 3;
 const LONGEST_PROBE: f64 = 4.0;
 /// The wait after a first refusal if nothing was ever admitted, in seconds.
 const FIRST_WAIT: f64 = 0.5;
+/// One call, however much work it is, keeps the next one back for so many seconds at most.
+const LONGEST_GAP: f64 = 20.0;
 /// Refusals close the scope for at most about one part in so many of the time.
 const DEAR: f64 = 16.0;
 /// A closed scope was shut for more than this part of the cycle.
@@ -155,9 +157,7 @@ impl Pacer {
 
     /// A call turned out to be so much more work than it was counted for.
     pub(super) fn correct(&mut self, work: f64) {
-        /// Beyond, in seconds, it is the usage that is odd.
-        const MOST: f64 = 60.0;
-        self.next += self.gap(work).clamp(-MOST, MOST);
+        self.next += self.gap(work).clamp(-LONGEST_GAP, LONGEST_GAP);
     }
 
     /// The scope is closed for so long that nobody knows what holds then: one call at a time asks.
@@ -285,7 +285,7 @@ impl Pacer {
             self.cycle.began += 0.5 * (now - self.cycle.began);
             self.cycle.calls.admitted *= 0.5;
         }
-        let gap = self.gap(work);
+        let gap = self.gap(work).min(LONGEST_GAP);
         let due = self.next.max(self.closed);
         let is_held_back = self.curve.is_none() || now - due < gap;
         // Time in which nobody called is no part of the cycle, nor is the scope shut in it.
