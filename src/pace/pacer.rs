@@ -374,7 +374,7 @@ impl Pacer {
         if !of.is_explained {
             self.slow_down(now, call, ahead);
             // A call that has the scope to itself pays the advice and no more.
-            if of.has_no_others && of.advice > 0.0 && self.run.refusals <= 1 {
+            if of.has_no_others && of.advice > 0.0 {
                 self.next = now;
             }
         } else if was_open {
