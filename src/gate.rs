@@ -223,6 +223,13 @@ impl Gate {
         }
     }
 
+    /// The place of a refused call in another scope: it goes to the end there, and still waits its own advice.
+    pub(crate) fn move_place(&self, place: Place, scope: &ScopeKey, now: Instant) -> Option<Place> {
+        let cell = self.cell(scope, now)?;
+        let number = cell.visit(|state, _| state.number_of_arrival());
+        Some(Place { cell, number, ..place })
+    }
+
     /// Closes a scope for `wait` from `now`, by maximum with what holds already. For advice that came some other way
     /// than with a refusal of a call that this gate let go, for example as an error event inside of a stream.
     /// [`report`](Self::report) takes what was read of such an event.
@@ -239,7 +246,8 @@ impl Gate {
     ///
     /// Without effect where the scope is not known.
     pub fn reopen(&self, scope: &ScopeKey, now: Instant) {
-        if let Some(cell) = self.0.memory.get(scope) {
+        let routes = self.scopes_of_routes(scope);
+        for cell in [scope].into_iter().chain(&routes).filter_map(|scope| self.0.memory.get(scope)) {
             cell.visit(|state, wakers| {
                 state.pace.reopen(now);
                 state.pump(now, wakers);

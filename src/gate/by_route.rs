@@ -129,8 +129,9 @@ impl Gate {
             return;
         }
         let closed_for = self.look(scope, Cost::default(), Priority::Normal, now).closed_for;
+        let always = self.0.settings.lock().unwrap_or_else(PoisonError::into_inner).rules.always_for_all;
         let scopes: Vec<ScopeKey> = match (closed_for, self.0.by_route.lock().get(account)) {
-            (Some(_), Some(known)) if !known.is_witnessed(route, sent_at) => {
+            (Some(_), Some(known)) if always || !known.is_witnessed(route, sent_at) => {
                 known.others.values().chain([account, &known.rest]).cloned().collect()
             }
             _ => return,
@@ -138,6 +139,15 @@ impl Gate {
         for other in scopes.iter().filter(|other| *other != scope) {
             self.close(other, closed_for.unwrap_or_default(), now);
         }
+    }
+}
+
+impl Gate {
+    /// The scopes of an account's routes beside its own.
+    pub(super) fn scopes_of_routes(&self, account: &ScopeKey) -> Vec<ScopeKey> {
+        let accounts = self.0.by_route.lock();
+        let known = accounts.get(account);
+        known.map_or_else(Vec::new, |known| known.others.values().chain([&known.rest]).cloned().collect())
     }
 }
 

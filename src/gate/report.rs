@@ -11,6 +11,7 @@ impl Gate {
     pub(crate) fn sent_unasked(&self, scope: &ScopeKey, cost: Cost, now: Instant) -> Option<Permit> {
         let cell = self.cell(scope, now)?;
         let (number, call) = cell.visit(|state, _| state.send_unasked(cost, now));
-        Some(Permit::new(Arc::clone(&cell), call, number, now, Priority::Normal, 0))
+        // Each is a kind of its own: they are never admitted, and would soon be taken for calls that are always refused.
+        Some(Permit::new(Arc::clone(&cell), call, number, now, Priority::Normal, number.call()))
     }
 }

@@ -168,12 +168,14 @@ impl State {
     const fn take_number(&mut self, request: &Request) -> Number {
         match request.place {
             Some((number, _)) => number,
-            None => {
-                let number = Number::arrived(self.next);
-                self.next = self.next.wrapping_add(STEP);
-                number
-            }
+            None => self.number_of_arrival(),
         }
+    }
+
+    pub(super) const fn number_of_arrival(&mut self) -> Number {
+        let number = Number::arrived(self.next);
+        self.next = self.next.wrapping_add(STEP);
+        number
     }
 
     /// A call that was sent without asking.

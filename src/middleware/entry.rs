@@ -63,8 +63,12 @@ impl<'a> Entry<'a> {
     pub(super) fn reserve(&mut self, place: Option<Place>, deadline: Instant, now: Instant) -> Reserve {
         let deadline = Some(deadline);
         let own = self.scope_of_route(now);
-        let place = place.filter(|_| own == self.own);
+        let is_moved = own != self.own;
         self.own = own;
+        let place = match place {
+            Some(place) if is_moved => self.gate.move_place(place, self.current(), now),
+            place => place,
+        };
         match place {
             Some(place) => self.gate.reserve_again(place, self.cost, self.priority, deadline, now),
             None => {
