@@ -278,8 +278,9 @@ impl State {
         if cleanly {
             self.pace.succeeded(call, now);
         }
-        if !is_sent {
-            self.pace.give_back(call, now);
+        match is_sent {
+            true => self.pace.forget(call),
+            false => self.pace.give_back(call, now),
         }
         self.pace.ended();
     }

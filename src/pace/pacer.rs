@@ -26,6 +26,9 @@ const DEAR: f64 = 16.0;
 const SHUT: f64 = 0.75;
 /// After a long closing the rate begins at one part in so many of what it was before.
 const UP: f64 = 8.0;
+/// The first rate, in calls a second, is at least this if fewer calls went before.
+const UNKNOWN: f64 = 5.0;
+const FEW: f64 = 4.0;
 /// So many calls before the first refusal, in less than half of the time below, may be a burst.
 const BURST: f64 = 32.0;
 /// What was sent longer ago than this, in seconds, tells little of the rate that was refused first.
@@ -316,6 +319,11 @@ impl Pacer {
         self.pending.remove(call.order, call.is_held_back)
     }
 
+    /// What became of a call will not be known: it says nothing.
+    pub(super) fn forget(&mut self, call: &Passed) {
+        self.decide(call);
+    }
+
     /// A call that was taken for admitted was not.
     const fn revoke(&mut self) {
         self.cycle.calls.admitted = (self.cycle.calls.admitted - 1.0).max(0.0);
@@ -422,7 +430,9 @@ impl Pacer {
         if is_new {
             let seen = self.cycle.calls.admitted + ahead;
             let span = (now - self.cycle.began).max(SHORTEST);
-            let curve = Curve::new((seen + 1.0) / span);
+            let rate = (seen + 1.0) / span;
+            // A few calls tell how often somebody calls, not what the server allows.
+            let curve = Curve::new(if seen < FEW { rate.max(UNKNOWN) } else { rate });
             // A burst may have been saved up by the server: it is no rate that went well.
             if seen < BURST || span > 0.5 * LATELY {
                 self.undo.begin(curve.top);

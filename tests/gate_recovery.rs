@@ -180,125 +180,6 @@ async fn advice_for_all_closes_all_routes_whatever_went_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_routes_reopen_without_a_herd() {
-    let origin = Origin::new(|n, _| if n == 64 { refused(2) } else { stating(Answer::ok()) });
-    let (_, client) = client(&origin, Gate::builder(), 60);
-    for n in 0..64 {
-        call(&client, &format!("/users/{n}"), 60).await.unwrap();
-    }
-    let start = Instant::now();
-    let calls: Vec<_> = (0..120)
-        .map(|n| {
-            let client = client.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(ms(if n == 0 { 0 } else { 10 })).await;
-                call(&client, &format!("/users/{}", n % 60), 60).await
-            })
-        })
-        .collect();
-    for call in calls {
-        call.await.unwrap().unwrap();
-    }
-    let times = origin.times(start);
-    let first = times.iter().find(|at| **at > ms(1_000) && **at < ms(60_000)).copied().unwrap();
-    let burst = times.iter().filter(|at| **at >= first && **at < first + ms(50)).count();
-    assert!(burst <= 20, "{burst} calls within 50 ms");
-}
-
-#[tokio::test(start_paused = true)]
-async fn closed_routes_of_other_accounts_do_not_take_the_room_that_a_cool_down_needs() {
-    let origin =
-        Origin::new(
-            |_, request| {
-                if request.url().path() == "/last" { refused(60) } else { stating(Answer::ok()) }
-            },
-        );
-    let (_, client) = client(&origin, Gate::builder(), 5);
-    let send = |token: u32, path: String| {
-        let call = client.get(format!("{HOST}{path}")).bearer_auth(format!("token-{token}"));
-        async move { SpillOver::of(&call.send().await).is_some() }
-    };
-    for token in 0..20 {
-        for route in 0..63 {
-            send(token, format!("/users/{route}")).await;
-        }
-        send(token, "/last".into()).await;
-    }
-    let before = origin.count();
-    for token in 0..20 {
-        send(token, "/last".into()).await;
-        send(token, "/users/1".into()).await;
-    }
-    assert_eq!(origin.count(), before, "sent within the advice");
-}
-
-#[tokio::test(start_paused = true)]
-async fn max_cool_down_bounds_what_a_refusal_with_limits_does() {
-    for state in [false, true] {
-        let origin = Origin::new(move |n, _| match (n, state) {
-            (0, false) => refused(3600),
-            (0, true) => refused(3600)
-                .header("x-ratelimit-limit", "100")
-                .header("x-ratelimit-remaining", "0")
-                .header("x-ratelimit-reset", "3600"),
-            _ => Answer::ok(),
-        });
-        let (_, client) = client(&origin, Gate::builder().max_cool_down(ms(5_000)), 30);
-        call(&client, "/a", 2).await.unwrap_err();
-        let waited = call(&client, "/a", 8).await;
-        assert!(waited.is_ok(), "limits stated: {state}, {waited:?}");
-    }
-}
-
-/// The admitted and refused calls of 40 callers who never pause, on so many routes, in two minutes at an account's token bucket
-/// of 50 a second, which states plenty of something else on each success.
-async fn bucket(routes: usize) -> (f64, f64) {
-    let counts = Arc::new(Mutex::new((0.0, 0.0)));
-    let seen = Arc::clone(&counts);
-    let (mut level, mut last) = (20.0_f64, Instant::now());
-    let origin = Origin::new(move |_, _| {
-        let at = Instant::now();
-        level = (level + 50.0 * (at - last).as_secs_f64()).min(20.0);
-        last = at;
-        let mut counts = seen.lock().unwrap();
-        if level < 1.0 {
-            counts.1 += 1.0;
-            let wait = ((1.0 - level) * 20.0).ceil();
-            return Answer::status(429).header("retry-after-ms", &wait.to_string()).after(ms(2));
-        }
-        level -= 1.0;
-        counts.0 += 1.0;
-        let answer = Answer::ok().after(ms(50)).header("x-ratelimit-limit-requests", "100000");
-        answer.header("x-ratelimit-remaining-requests", "90000").header("x-ratelimit-reset-requests", "6s")
-    });
-    let (_, client) = client(&origin, Gate::builder(), 60);
-    let mut workers = tokio::task::JoinSet::new();
-    for worker in 0..40_usize {
-        let client = client.clone();
-        workers.spawn(async move {
-            for n in 0.. {
-                let route = (worker * 7_919 + n * 104_729) % routes;
-                let _ = client.get(format!("{HOST}/users/{route}")).send().await;
-            }
-        });
-    }
-    tokio::time::sleep(Duration::from_secs(120)).await;
-    workers.shutdown().await;
-    let counts = counts.lock().unwrap();
-    *counts
-}
-
-#[tokio::test(start_paused = true)]
-async fn many_routes_of_one_account_are_paced_together() {
-    let mut results = Vec::new();
-    for routes in [1, 10, 60, 10_000] {
-        let (admitted, refused) = bucket(routes).await;
-        results.push((routes, admitted / 6_000.0, refused / admitted));
-    }
-    assert!(results.iter().all(|(_, goodput, refused)| *goodput >= 0.9 && *refused <= 0.06), "{results:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn one_refusal_of_a_rare_caller_turns_no_later_burst_away() {
     let mut lost = Vec::new();
     for (name, answer) in [("429", (|| Answer::status(429)) as fn() -> Answer), ("1 s", || refused(1))] {
@@ -358,13 +239,6 @@ async fn after_outage(seconds: u64, pause: Duration, outage: fn() -> Answer) -> 
     (calls, slowest)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_caller_of_one_call_a_minute_is_at_full_speed_30_s_after_an_outage() {
-    for (name, outage) in [("429", (|| Answer::status(429)) as fn() -> Answer), ("1 s", || refused(1))] {
-        let (calls, slowest) = after_outage(3_600, ms(60_000), outage).await;
-        assert!(calls >= 100, "{name}: {calls} of 120 calls, slowest {slowest:?}");
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_lone_caller_is_at_full_speed_30_s_after_an_outage_of_a_minute() {
