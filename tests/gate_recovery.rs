@@ -239,7 +239,6 @@ async fn after_outage(seconds: u64, pause: Duration, outage: fn() -> Answer) -> 
     (calls, slowest)
 }
 
-
 #[tokio::test(start_paused = true)]
 async fn a_lone_caller_is_at_full_speed_30_s_after_an_outage_of_a_minute() {
     for (name, outage) in [("429", (|| Answer::status(429)) as fn() -> Answer), ("1 s", || refused(1))] {
