@@ -57,7 +57,7 @@ async fn call(client: &ClientWithMiddleware, path: &str, seconds: u64) -> Result
 
 #[tokio::test(start_paused = true)]
 async fn every_reported_refusal_closes_the_scope_however_many_calls_go_through_between() {
-    let origin = Origin::always(|| Answer::ok());
+    let origin = Origin::always(Answer::ok);
     let (gate, client) = client(&origin, Gate::builder(), 30);
     let account = ScopeKey::new(HOST);
     let refusal = Reading::from_parts(StatusCode::OK, &HeaderMap::new(), None, SystemTime::UNIX_EPOCH)
