@@ -278,9 +278,8 @@ impl State {
         if cleanly {
             self.pace.succeeded(call, now);
         }
-        match is_sent {
-            true => self.pace.forget(call),
-            false => self.pace.give_back(call, now),
+        if !is_sent {
+            self.pace.give_back(call, now);
         }
         self.pace.ended();
     }

@@ -319,11 +319,6 @@ impl Pacer {
         self.pending.remove(call.order, call.is_held_back)
     }
 
-    /// What became of a call will not be known: it says nothing.
-    pub(super) fn forget(&mut self, call: &Passed) {
-        self.decide(call);
-    }
-
     /// A call that was taken for admitted was not.
     const fn revoke(&mut self) {
         self.cycle.calls.admitted = (self.cycle.calls.admitted - 1.0).max(0.0);

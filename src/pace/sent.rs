@@ -106,11 +106,6 @@ impl Pace {
         self.pacer.in_flight.ended_cleanly(self.seconds(now), sent.at);
     }
 
-    /// A call that was sent has ended without an answer.
-    pub(crate) fn forget(&mut self, sent: &Sent) {
-        self.pacer.forget(&sent.passed);
-    }
-
     /// Gives back all that was taken for a call that was let go and never sent, as if it had not been.
     pub fn give_back(&mut self, sent: &Sent, now: Instant) {
         self.correct(sent, &[0.0; 4], now);
